@@ -19,6 +19,7 @@ from parties.cli.commands.keys import keys_app
 from parties.cli.commands.language import language_app
 from parties.cli.commands.leave import leave_command
 from parties.cli.commands.models import models_app
+from parties.cli.commands.pair import pair_command
 from parties.cli.commands.predict import predict_command
 from parties.cli.commands.replay import compare_command, replay_command
 from parties.cli.commands.report import report_command
@@ -193,6 +194,7 @@ app.command("init", epilog="Example: vfl init --role active customers.csv --labe
     init_command
 )
 app.command("schema", epilog="Example: vfl schema --out .")(schema_command)
+app.command("pair", epilog="Example: vfl pair people.toml --party bank")(pair_command)
 app.command("doctor", epilog="Example: vfl doctor people.toml --party bank --data-full")(
     doctor_command
 )

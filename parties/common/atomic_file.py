@@ -4,6 +4,8 @@
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from parties.common.errors import StorageError
@@ -33,6 +35,16 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:  # SIGTERM or Ctrl-C while the file was being written
         beside.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def writing_into(folder: Path, hint: str = "check its permissions") -> Iterator[None]:
+    """Turn an ``OSError`` of the body into a ``StorageError`` that names ``folder``."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise StorageError(f"cannot write into {folder}: {reason}", hint) from error
 
 
 def make_folder(path: Path) -> None:

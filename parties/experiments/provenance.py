@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import subprocess
+import threading
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from typing import Final, Self
 ROOT: Final = Path(__file__).parents[2]
 SUFFIXES: Final = (".py", ".toml", ".proto")
 GENERATED: Final = "_pb2.py"  # generated from vfl.proto, which is digested itself
+# CPython counts the depth of the parser for all threads together, and then fails by chance.
+_PARSING: Final = threading.Lock()
 IGNORED: Final = ("kind", "type_comment", "ctx")  # fields of a syntax tree without a meaning here
 
 # Code of a run of the vertical mode, whatever its method. A scope is a list of folders and files.
@@ -177,7 +180,9 @@ def _parts(name: str, content: bytes) -> tuple[str, ...]:
 @cache
 def _definitions(suffix: str, content: bytes) -> tuple[str, ...]:
     if suffix == ".py":
-        texts = [_text(each) for each in _without_notes(ast.parse(content).body)]
+        with _PARSING:
+            tree = ast.parse(content)
+        texts = [_text(each) for each in _without_notes(tree.body)]
     elif suffix == ".toml":
         texts = [json.dumps(tomllib.loads(content.decode()), sort_keys=True, default=str)]
     else:  # Protocol Buffers

@@ -125,9 +125,9 @@ class PowerLosses:
             for number in range(1, len(times) + 1)
         ]
         return [
-            Image(*places[at], LOSSES[(at + turn) % len(LOSSES)])
+            Image(*places[at], LOSSES[(number + turn) % len(LOSSES)])
             for turn in range(len(LOSSES))
-            for at in spread_numbers(len(places))
+            for number, at in enumerate(spread_numbers(len(places)))
         ]
 
     def run(self, images: Sequence[Image]) -> Iterator[Restart]:

@@ -5,8 +5,7 @@ certificate request on its own machine, sends the request to the authority, and 
 certificate.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,18 +150,10 @@ def _console(output: Format, debug: bool) -> Console:
     return Console("vfl", json_lines=output is Format.JSON, debug=debug)
 
 
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    """Turn an ``OSError`` of the body into a ``StorageError``."""
-    from parties.common.errors import StorageError
+def _writing(folder: Path) -> AbstractContextManager[None]:
+    from parties.common.atomic_file import writing_into
 
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise StorageError(
-            f"cannot write into {folder}: {reason}", "choose another --out folder"
-        ) from error
+    return writing_into(folder, "choose another --out folder")
 
 
 def _everything(config: Path, out: Path, days: int, console: Console) -> None:

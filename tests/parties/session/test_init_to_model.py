@@ -67,7 +67,7 @@ def test_six_commands_a_party_lead_from_tables_to_a_model(organisations: _Organi
         run(bank, "vfl", "init", *active, *hub)
         shutil.copy(bank / "agreement.toml", centre)
         run(centre, "vfl", "init", "--join", "agreement.toml", "calls.csv", *hub)
-        _make_certificates(organisations)
+        _pair(organisations)
         common = ("--config", "agreement.toml", "--party")
         hub_process = organisations.start(bank, "vfl-party", "--role", "active", *common, "bank")
         _wait_until_it_listens(hub_process)
@@ -92,16 +92,14 @@ def _common(rows: object) -> int:
     return int(sum(rows.values()))
 
 
-def _make_certificates(organisations: _Organisations) -> None:
-    """Exchange a request and a certificate, as the organisations send them to each other."""
-    bank, centre, run = organisations.bank, organisations.centre, organisations.run
-    run(centre, "vfl", "certs", "request", "agreement.toml", "--party", "calls")
-    shutil.copy(centre / "certs" / "calls.csr", bank)
-    run(bank, "vfl", "certs", "authority", "agreement.toml", "--out", "authority")
-    run(bank, "vfl", "certs", "request", "agreement.toml", "--party", "bank")
-    sign = ("vfl", "certs", "sign", "agreement.toml")
-    authority = ("--authority", "authority", "--out")
-    run(bank, *sign, "certs/bank.csr", "--party", "bank", *authority, "certs")
-    run(bank, *sign, "calls.csr", "--party", "calls", *authority, "answer")
-    for name in ("calls.pem", "ca.pem"):
-        shutil.copy(bank / "answer" / name, centre / "certs")
+def _pair(organisations: _Organisations) -> None:
+    """Pair both organisations: a person at the bank tells the code to the call centre."""
+    bank, centre = organisations.bank, organisations.centre
+    waits = organisations.start(bank, "vfl", "pair", "agreement.toml", "--party", "bank")
+    assert waits.stdout is not None
+    line = next(line for line in waits.stdout if line.startswith("code for calls: "))
+    code = line.rpartition(" ")[2].strip()
+    organisations.run(centre, "vfl", "pair", "agreement.toml", "--party", "calls", "--code", code)
+    output, _ = waits.communicate(timeout=60)
+    assert waits.returncode == 0, output
+    assert "pins of all parties" in output

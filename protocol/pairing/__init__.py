@@ -1,0 +1,1 @@
+"""Pairing of the parties of a federation by a short one-time code."""
