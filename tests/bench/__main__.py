@@ -39,6 +39,7 @@ from language_models import language_models  # noqa: E402
 from local_start import local_start  # noqa: E402
 from method_kills import method_kills  # noqa: E402
 from peers import SPU, peers  # noqa: E402
+from people import bank_and_centre, default_auc  # noqa: E402
 from requests_bench import request_sections  # noqa: E402
 from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -86,6 +87,8 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         **request_sections(data),
         "going on": lambda report: going_on(data, report),
         "label correction": lambda report: correction(data, report),
+        "bank and call centre": bank_and_centre,
+        "default AUC": lambda report: default_auc(data, report),
         "estimator": estimator,
         "local start": lambda report: local_start(data, report),
         "language models": lambda report: language_models(data, report),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from parties.experiments.provenance import HORIZONTAL, LANGUAGE, SCOPES, VERTICAL
 
 BENCH, FEDORA = "docs/bench.json", "docs/fedora.json"
+PEOPLE = "docs/people.json"
 FEDERATED, LLM = "docs/horizontal.json", "docs/llm.json"
 
 CHANNEL = ("protocol/",)
@@ -130,6 +131,10 @@ SECTIONS: Mapping[str, Section] = {
         "docs/requests.json",
         (*VERTICAL, "configs/vertical/digits.toml", "configs/vertical/fashion.toml"),
     ),
+    "bank and call centre": Section(
+        PEOPLE, (*VERTICAL, *ALIGNMENT, "parties/cli/setup/", "parties/data/"),
+    ),
+    "default AUC": Section(PEOPLE, (*VERTICAL, "parties/cli/setup/", "parties/data/")),
     "estimator": Section(BENCH, ("unlearning/audit/bias_curve.py", "unlearning/audit/lira.py")),
     "language models": Section(LLM, (*LANGUAGE, "configs/llm/tofu.toml")),
     "house": Section(
