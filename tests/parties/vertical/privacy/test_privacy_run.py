@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from whole_run import run
 
 from configs.errors import ConfigError
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.report.terminal import report_tables
 from parties.vertical.engine.networks import module_source_digest
 from parties.vertical.methods.registry import METHODS
