@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SETUP = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 PACKAGES = [name.removesuffix("*") for name in SETUP["packages"]["find"]["include"]]
-READ = {".toml", ".html", ".css", ".proto"}
+READ = {".toml", ".html", ".css", ".js", ".proto"}
 
 
 def test_every_package_data_file_is_installed() -> None:

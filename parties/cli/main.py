@@ -218,7 +218,9 @@ app.command(
 )(leave_command)
 app.command("demo", epilog="Example: vfl demo")(demo_command)
 app.command("runs", epilog="Example: vfl runs")(runs_command)
-app.command("report", epilog="Example: vfl report runs/people")(report_command)
+app.command("report", epilog="Examples: vfl report runs/people; vfl report runs/a runs/b")(
+    report_command
+)
 app.add_typer(unlearn_app, name="unlearn")
 app.add_typer(models_app, name="models")
 app.add_typer(certs_app, name="certs")

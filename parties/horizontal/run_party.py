@@ -15,8 +15,8 @@ from parties.horizontal.party import FederatedMode, FederatedParty
 from parties.horizontal.server import run_server
 from parties.horizontal.service.desk import federated_rules
 from parties.horizontal.service.kept_model import announce_training
-from parties.report import METRICS, REPORT
-from parties.report.page import report_page
+from parties.report import METRICS
+from parties.report.pages.write import write_pages
 from parties.requests.journal import refuse_open_requests
 from parties.session.setup import StartOptions, hub_address
 from protocol.errors import IdentityError, LineBroken
@@ -76,10 +76,10 @@ def listen_for_clients(party: FederatedParty, address: str) -> LineServer:
 
 
 def write_results(out: Path, party: FederatedParty, metrics: dict[str, Any]) -> None:
-    """Write the metrics and the report of a run."""
+    """Write the metrics and the pages of a run."""
     folder, known = out / party.agreement.federation, null_non_finite(metrics)
     write_atomically(folder / METRICS, canonical_json(known))
-    write_atomically(folder / REPORT, report_page(known).encode())
+    write_pages(folder, known)
 
 
 def _admit(party: FederatedParty, certificate: object) -> str:

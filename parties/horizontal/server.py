@@ -228,6 +228,7 @@ class FederatedServer:
             "seed": agreement.seed,
             "session": self.journal.run.hex(),
             "agreement": self._party.digest.hex(),
+            "settings": agreement.canonical(),
             "began": began,
             "ended": self._party.now(),
             "seconds": self._party.traffic.elapsed,

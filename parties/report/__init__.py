@@ -1,4 +1,6 @@
-"""Reports of a run in any mode from its record: an HTML page, and tables on the terminal."""
+"""Reports of a run in any mode from its record: HTML pages, and tables on the terminal."""
 
-METRICS, REPORT = "metrics.json", "report.html"
-PARTIAL, PARTIAL_REPORT = "partial.json", "partial.html"  # for a run that failed
+METRICS = "metrics.json"
+REPORT, OFFICER = "report.html", "officer.html"  # for the scientist and for the officer
+PARTIAL = "partial.json"  # for a run that failed, with the two pages
+PARTIAL_REPORT, PARTIAL_OFFICER = "partial.html", "partial-officer.html"

@@ -45,6 +45,7 @@ class Cell:
     value: str
     notes: Sequence[str] = ()
     margin: str = ""  # larger side of its confidence interval, for a terminal
+    number: float | None = None  # the number itself; None if it is absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,12 @@ class MethodTable:
     costs: int  # number of columns with a cost
     attacked: str  # sentence on the rows of the membership attack; empty if the figures state them
 
+    @property
+    def full_titles(self) -> list[str]:
+        """Headings of the columns, each with the heading over it."""
+        over = [title for title, width in self.groups for _ in range(width)]
+        return [f"{group}: {title}" for group, title in zip(over, self.titles, strict=True)]
+
 
 def method_table(request: Request) -> MethodTable:
     """Return the method table of a request."""
@@ -81,7 +88,7 @@ def method_table(request: Request) -> MethodTable:
     groups = [(title, len(list(some))) for title, some in groupby(each.group for each in columns)]
     compared = request.has_retrains
     return MethodTable(
-        groups=[*groups, ("Effort, and share of Retrain’s" if compared else "Effort", len(costs))],
+        groups=[*groups, ("Effort", len(costs))],
         titles=[*(each.title for each in columns), *(each.title for each in costs)],
         short=[*(each.short for each in columns), *(each.title for each in costs)],
         lines=_lines(request, columns, costs),
@@ -140,8 +147,8 @@ def _cell(request: Request, method: MethodRecord, column: Column) -> Cell:
         low, high = method.membership.interval
         margin = f"±{format_number(max(value - low, high - value), 2)}"
         between = f"{format_number(low, 2)} to {format_number(high, 2)}"
-        return Cell(column.text(value), (between, *notes), margin)
-    return Cell(column.text(value), (*notes, *_too_few(method, column)))
+        return Cell(column.text(value), (f"95 % interval {between}", *notes), margin, value)
+    return Cell(column.text(value), (*notes, *_too_few(method, column)), number=value)
 
 
 def _too_few(method: MethodRecord, column: Column) -> tuple[str, ...]:
@@ -156,9 +163,11 @@ def _cost_cell(method: MethodRecord, column: CostColumn) -> Cell:
     """Return a cost of a method; none for the original: training is no cost of forgetting."""
     if method.cost is None:
         return Cell("–")
+    cost = getattr(method.cost, column.name)
     part = getattr(method.cost, f"{column.name}_of_retrain")
-    notes = () if part is None or is_retrain(method.name) else (format_percent(part, 0),)
-    return Cell(column.show(getattr(method.cost, column.name)), notes)
+    shown = part is not None and not is_retrain(method.name)
+    notes = (f"{format_percent(part, 0)} of Retrain’s",) if shown else ()
+    return Cell(column.show(cost), notes, number=cost)
 
 
 def _mean_line(
@@ -168,7 +177,11 @@ def _mean_line(
     pairs = zip(columns, references, strict=True)
     seeds = max((entry.seeds for entry in references if entry is not None), default=0)
     texts = [reference_text(column, at_retrain) for column, at_retrain in pairs]
-    cells = [Cell(mean, (spread,)) for mean, spread in texts]
+    numbers = [None if each is None else each.mean for each in references]
+    cells = [
+        Cell(mean, (spread,), number=number)
+        for (mean, spread), number in zip(texts, numbers, strict=True)
+    ]
     counted, blank = "one seed" if seeds == 1 else f"{seeds} seeds", [Cell("")] * len(costs)
     meaning = f"over {counted}: the target"
     return MethodLine("Retrain, mean", meaning, "mean", "", False, [*cells, *blank])

@@ -108,6 +108,11 @@ def model_lines(model: ModelFigures) -> list[FigureLine]:
     return lines
 
 
+def figure_texts() -> list[tuple[str, str, Callable[[float], str]]]:
+    """Return field, title and format of every figure of a model."""
+    return [(each.name, each.title, each.text) for each in _FIGURES]
+
+
 def _words(model: ModelFigures) -> dict[str, str]:
     """Return the parts of the meanings that depend on the classes."""
     classes = _classes(model)

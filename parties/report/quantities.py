@@ -1,5 +1,6 @@
 """Formatting of percentages, counts, ratios, seconds, bytes, dates; None is shown as "not run"."""
 
+import math
 from datetime import UTC, datetime
 
 NOT_RUN = "not run"
@@ -48,6 +49,11 @@ def format_moment(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def format_day(moment: datetime) -> str:
+    """Return a date and time in UTC for readers, to the minute."""
+    return f"{moment.astimezone(UTC):%d %B %Y, %H:%M} UTC"
+
+
 def format_size(value: float | None) -> str:
     """Return a number of bytes in decimal units: 1 kB is 1000 B."""
     if value is None:
@@ -57,6 +63,12 @@ def format_size(value: float | None) -> str:
             return f"{value:.{0 if unit == 'B' else 1}f}{NARROW}{unit}"
         value /= 1000
     return f"{value:,.1f}{NARROW}TB"
+
+
+def format_epsilon(epsilon: float) -> str:
+    """Return ε as a decimal with four significant digits, rounded up."""
+    digits = 4 - math.ceil(math.log10(epsilon)) if epsilon > 0 else 0
+    return f"{math.ceil(epsilon * 10**digits) / 10**digits:g}"
 
 
 def join_words(words: list[str]) -> str:

@@ -244,6 +244,8 @@ class RunFacts(_Part):
     federation: str  # name of the federation
     session: str  # identifier of the run
     agreement: str  # digest of the agreement
+    # The agreement, defaults included, in the form of its digest; None in records without it.
+    settings: JsonObject | None = None
     seed: int  # seed of all random streams
     software: dict[str, str]  # versions of the software by name
     began: Moment  # when this process began the run

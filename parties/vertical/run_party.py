@@ -14,7 +14,7 @@ from parties.common.errors import StorageError
 from parties.common.json_files import canonical_json
 from parties.common.progress import ProgressListener
 from parties.data.party_settings import VerticalConfig
-from parties.report import METRICS, PARTIAL, PARTIAL_REPORT, REPORT
+from parties.report import METRICS, PARTIAL, PARTIAL_OFFICER, PARTIAL_REPORT
 from parties.session.handshake import SpokePort
 from parties.session.setup import StartOptions, hub_address
 from parties.vertical.engine.party import VerticalParty
@@ -72,18 +72,18 @@ def run_party_in_process(
 
 def run_active_and_report(party: VerticalParty, port: SpokePort, out: Path) -> dict[str, Any]:
     """Run the active party and write its report."""
-    from parties.report.page import report_page
+    from parties.report.pages.write import write_pages
     from parties.vertical.active import run_active
 
     folder = out / party.agreement.federation
 
     def publish(metrics: dict[str, Any]) -> None:
-        """Write the report; a failed run writes a partial report and keeps an earlier report."""
-        names = [METRICS, REPORT] if metrics["failure"] is None else [PARTIAL, PARTIAL_REPORT]
-        write_atomically(folder / names[0], canonical_json(metrics))
-        write_atomically(folder / names[1], report_page(metrics).encode())
-        if metrics["failure"] is None:
-            for name in (PARTIAL, PARTIAL_REPORT):
+        """Write the pages; a failed run writes partial pages and keeps earlier pages."""
+        finished = metrics["failure"] is None
+        write_atomically(folder / (METRICS if finished else PARTIAL), canonical_json(metrics))
+        write_pages(folder, metrics)
+        if finished:
+            for name in (PARTIAL, PARTIAL_REPORT, PARTIAL_OFFICER):
                 (folder / name).unlink(missing_ok=True)
 
     return run_active(party, port, publish)

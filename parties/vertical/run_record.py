@@ -62,6 +62,7 @@ def _run_facts(
         federation=agreement.federation,
         session=split_model.run.hex(),
         agreement=party.digest.hex(),
+        settings=agreement.canonical(),
         seed=agreement.seed,
         software=library_versions(LIBRARIES) | {"python": platform.python_version()},
         began=began,

@@ -1,6 +1,9 @@
-"""``vfl report``: writes the report of a run again; its only input is the metrics file."""
+"""``vfl report``: writes the pages of a run again, or of two runs, from the metrics files alone."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -8,13 +11,23 @@ import typer
 
 from parties.cli.console import Console
 from parties.cli.options import DebugOption, Format, FormatOption
-from parties.report import METRICS, REPORT
+from parties.report import METRICS
 
 _LARGEST = 256 << 20  # bytes of a metrics file
 _HINT = f"give the folder of a run, or the {METRICS} of the active party or the server"
 
 
-def report_command(
+_PAIR = "comparison.html"
+
+
+class Reader(StrEnum):
+    """For whom a page of a run is written."""
+
+    SCIENTIST = "scientist"
+    OFFICER = "officer"
+
+
+def report_command(  # one parameter an option
     *,
     run: Annotated[
         Path,
@@ -23,38 +36,76 @@ def report_command(
             help=f"Folder of the run (runs/FEDERATION), or the file {METRICS} of the run.",
         ),
     ],
+    other: Annotated[
+        Path | None,
+        typer.Argument(metavar="[OTHER]", help="Second run, to compare with the first one."),
+    ] = None,
+    reader: Annotated[
+        Reader, typer.Option("--for", help="Page whose path is printed; both are written.")
+    ] = Reader.SCIENTIST,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Page of the comparison of two runs.")
+    ] = Path(_PAIR),
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Write the report of a finished run again, and print its tables.
+    """Write the pages of a finished run again, and print its tables; or compare two runs.
 
-    The command reads the run's metrics file, and writes the report into the same folder.
+    The command reads the run's metrics file, and writes the pages for the scientist and for the
+    officer into the same folder. With a second run, it writes one page with the settings that
+    differ and the figures of both runs.
 
     Exit codes: 2 usage, 4 the file is not a metrics file of vfl, 7 storage.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
-    console.run(lambda: _report(run, console, json_lines=output is Format.JSON))
+    if other is None:
+        console.run(lambda: _report(run, reader, console, json_lines=output is Format.JSON))
+    else:
+        console.run(lambda: _compare((run, other), out, console))
 
 
-def _report(run: Path, console: Console, *, json_lines: bool) -> None:
-    from parties.common.atomic_file import write_atomically
-    from parties.common.errors import DataError
-    from parties.report.page import report_page
+def _report(run: Path, reader: Reader, console: Console, *, json_lines: bool) -> None:
+    from parties.report.pages.write import write_pages
     from parties.report.terminal import report_tables
 
-    path = run / METRICS if run.is_dir() else run
+    path = _metrics_file(run)
     metrics = read_metrics(path)
+    with _located_errors(path):
+        tables = report_tables(metrics, console.terminal.width)
+        scientist, officer = write_pages(path.parent, metrics)
+    report = officer if reader is Reader.OFFICER else scientist
+    if not json_lines:
+        console.terminal.print(tables)
+    console.print(f"report:  {report}", event="result", report=str(report), metrics=str(path))
+
+
+def _compare(runs: tuple[Path, Path], out: Path, console: Console) -> None:
+    from parties.common.atomic_file import write_atomically
+    from parties.report.pages.run_pair import run_pair_page
+
+    paths = [_metrics_file(each) for each in runs]
+    first, second = (read_metrics(each) for each in paths)
+    with _located_errors(paths[0]):
+        page = run_pair_page(first, second, (str(runs[0]), str(runs[1])))
+    write_atomically(out, page.encode())
+    console.print(f"comparison: {out}", event="result", comparison=str(out))
+
+
+def _metrics_file(run: Path) -> Path:
+    return run / METRICS if run.is_dir() else run
+
+
+@contextmanager
+def _located_errors(path: Path) -> Iterator[None]:
+    """Turn errors about values of a record into an error that names its file."""
+    from parties.common.errors import DataError
+
     try:
-        text, tables = report_page(metrics), report_tables(metrics, console.terminal.width)
+        yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"{path}: values that the report needs are missing or illegal", _HINT
         ) from error
-    report = path.with_name(REPORT)
-    write_atomically(report, text.encode())
-    if not json_lines:
-        console.terminal.print(tables)
-    console.print(f"report:  {report}", event="result", report=str(report), metrics=str(path))
 
 
 def read_metrics(path: Path) -> Any:

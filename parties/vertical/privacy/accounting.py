@@ -26,9 +26,3 @@ def epsilon_of(square: float, relation: Relation, delta: float) -> float:
     if math.isinf(square):
         return math.inf
     return float(get_epsilon_gaussian(1 / (SENSITIVITY[relation] * math.sqrt(square)), delta))
-
-
-def epsilon_text(epsilon: float) -> str:
-    """ε as a decimal with four significant digits, rounded up."""
-    digits = 4 - math.ceil(math.log10(epsilon)) if epsilon > 0 else 0
-    return f"{math.ceil(epsilon * 10**digits) / 10**digits:g}"

@@ -7,9 +7,10 @@ from functools import partial
 
 from configs.agreement import VerticalAgreement
 from configs.privacy import EmbedOnce
+from parties.report.quantities import format_epsilon
 from parties.report.sentences import NO_FORMAL_PRIVACY
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.privacy.accounting import ACCOUNTANT, SENSITIVITY, epsilon_of, epsilon_text
+from parties.vertical.privacy.accounting import ACCOUNTANT, SENSITIVITY, epsilon_of
 from parties.vertical.privacy.ledger import PrivacySpending, spending_from_message
 from protocol import vfl_pb2
 
@@ -81,8 +82,8 @@ def _released_once(name: str, plan: EmbedOnce, spent: PrivacySpending | None) ->
     if math.isinf(epsilon):
         return _refused(name, "features", _OTHERS)
     text = (
-        f"{name}: (ε, δ) = ({epsilon_text(epsilon)}, {plan.delta:g}) for the features of each row "
-        f"against the active party ({_RELATIONS[plan.relation]}, sensitivity "
+        f"{name}: (ε, δ) = ({format_epsilon(epsilon)}, {plan.delta:g}) for the features of each "
+        f"row against the active party ({_RELATIONS[plan.relation]}, sensitivity "
         f"{SENSITIVITY[plan.relation]:g} C); T = {spent.releases} at most releases of a row, "
         f"z = σ/C = {plan.noise_multiplier:g} in this run; accountant: {ACCOUNTANT}; covered: "
         f"every embedding that {name} sent from this folder; {_BEYOND}"
@@ -96,7 +97,7 @@ def _labels(agreement: VerticalAgreement, spent: PrivacySpending | None) -> Priv
         if spent is None:
             return _refused(name, "labels", _UNREAD)
         text = (
-            f"{name}: ε = {epsilon_text(spent.epsilon)} (pure, δ = 0) for the label of each "
+            f"{name}: ε = {format_epsilon(spent.epsilon)} (pure, δ = 0) for the label of each "
             f"training and validation row against the passive parties (replace-one: any other "
             f"label takes its place); "
             f"T = {spent.releases} at most releases of a label by randomised response; accountant: "

@@ -16,8 +16,9 @@ from models.noise import gaussian_mechanism, randomised_response
 from parties.common.device import embed
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index
+from parties.report.quantities import format_epsilon
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.privacy.accounting import epsilon_of, epsilon_text
+from parties.vertical.privacy.accounting import epsilon_of
 from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, PrivacySpending
 from parties.vertical.privacy.release_cache import ReleaseCache, TaggedRows
 from parties.vertical.privacy.visit_noise import noise_keystream
@@ -105,7 +106,7 @@ class OneTimeLabels:
 
         def allow(spent: PrivacySpending) -> None:
             if plan.budget is not None and spent.epsilon > plan.budget:
-                raise _over(epsilon_text(spent.epsilon), plan.budget)
+                raise _over(format_epsilon(spent.epsilon), plan.budget)
 
         def release(new: Index) -> Tensor:
             return randomised_response(labels[new], classes, plan.epsilon, noise)[:, None]
@@ -137,7 +138,8 @@ def _charge(
 def _within(plan: EmbedOnce, spent: PrivacySpending) -> None:
     epsilon = epsilon_of(spent.square, plan.relation, plan.delta)
     if plan.budget is not None and epsilon > plan.budget:
-        raise _over("without bound" if math.isinf(epsilon) else epsilon_text(epsilon), plan.budget)
+        text = "without bound" if math.isinf(epsilon) else format_epsilon(epsilon)
+        raise _over(text, plan.budget)
 
 
 def _over(spent: str, budget: float) -> PolicyError:

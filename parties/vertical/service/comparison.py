@@ -13,7 +13,7 @@ from parties.common.json_files import canonical_json
 from parties.report import METRICS, REPORT
 from parties.report.columns import FORGOTTEN_RATIO
 from parties.report.comparison import largest_ratio, method_value, retrain_reference
-from parties.report.page import report_page
+from parties.report.pages.write import write_pages
 from parties.report.record import Figure, Request
 from parties.vertical.engine.requests import RequestRows
 from parties.vertical.engine.split_model import SplitModel
@@ -62,7 +62,7 @@ def compare_batch(split_model: SplitModel, receipt: str) -> tuple[Comparison, Re
 
 
 def write_comparison(split_model: SplitModel, receipt: str, request: Request) -> Path:
-    """Write figures and page of a comparison; return the path of the page."""
+    """Write figures and pages of a comparison; return the path of the scientist's page."""
     party = split_model.party
     now = party.now()
     parts = FinishedParts(requests=[request])
@@ -70,7 +70,7 @@ def write_comparison(split_model: SplitModel, receipt: str, request: Request) ->
     folder = party.state / FOLDER / receipt
     make_folder(folder)
     write_atomically(folder / METRICS, canonical_json(metrics))
-    write_atomically(folder / REPORT, report_page(metrics).encode())
+    write_pages(folder, metrics)
     return folder / REPORT
 
 

@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from parties.cli.main import app
 from parties.common.json_files import canonical_json
-from parties.report.page import report_page
+from parties.report.pages.officer import officer_page
+from parties.report.pages.scientist import report_page
 
 
 def report(*options: str | Path) -> Result:
@@ -44,6 +45,22 @@ def test_json_output_contains_the_path_of_the_page(run: Path) -> None:
         "report": str(run / "report.html"),
         "metrics": str(run / "metrics.json"),
     }
+
+
+def test_the_officers_page_is_written_too_and_named_on_request(run: Path) -> None:
+    result = report(run, "--for", "officer", "--format", "json")
+    assert json.loads(result.output)["report"] == str(run / "officer.html")
+    assert (run / "officer.html").read_text() == officer_page(sample())
+    assert (run / "report.html").exists()
+
+
+def test_two_runs_are_compared_on_one_page(run: Path, tmp_path: Path) -> None:
+    other, page = tmp_path / "other.json", tmp_path / "both.html"
+    other.write_bytes(canonical_json(sample() | {"requests": []}))
+    result = report(run, other, "--out", page)
+    assert result.exit_code == 0, result.output
+    assert "Only one of the runs has the requests half-of-3-and-8" in page.read_text()
+    assert not (run / "report.html").exists()
 
 
 def test_unfinished_run_has_a_report(run: Path) -> None:

@@ -30,7 +30,7 @@ from parties.horizontal.requests import RequestRunner
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import PoolCohort
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.report.terminal import report_tables
 
 ALL, HUGE = [Member(name) for name in CLIENTS], 1e38

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.server import FederatedServer
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.report.terminal import report_tables
 
 REQUEST = CONFIG[CONFIG.index("unlearn = ") : CONFIG.index("limits = ")]

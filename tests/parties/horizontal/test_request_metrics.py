@@ -40,7 +40,7 @@ from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import ClientJob, PoolCohort, VectorHandle, run_job
 from parties.language.registry import METHODS as TEXT_METHODS
 from parties.report.columns import FEDERATED_COLUMNS
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.report.terminal import report_tables
 from unlearning.audit.metric import Metric
 

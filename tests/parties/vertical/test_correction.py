@@ -14,7 +14,7 @@ from three_parties import agreement, open_split_model, start_training
 from configs.config_file import validate_table
 from configs.errors import ConfigError
 from parties.common.errors import PolicyError
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.vertical.engine.requests import (
     next_labels,
     relabel_planted_rows,

@@ -14,7 +14,7 @@ from whole_run import run
 from configs.config_file import validate_table
 from configs.errors import ConfigError
 from parties.common.errors import DataError, PolicyError
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.report.terminal import report_tables
 from parties.vertical.engine.requests import select_request_rows
 from parties.vertical.engine.rows import split_rows

@@ -29,7 +29,7 @@ from whole_run import run
 
 from parties.common.errors import Diverged, PolicyError
 from parties.common.json_files import canonical_json
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.report.terminal import report_tables
 from parties.requests.driver import carry_out
 from parties.session.memory_port import MemoryPort

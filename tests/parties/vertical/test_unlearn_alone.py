@@ -12,7 +12,7 @@ from test_newton_cg import HEAD
 from whole_run import QUICK, run
 
 from parties.common.json_files import canonical_json
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.report.terminal import report_tables
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)

@@ -11,7 +11,7 @@ from whole_run import run
 
 from configs.agreement import PsiSettings
 from parties.common.errors import PolicyError
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.vertical.alignment import common_rows
 from parties.vertical.alignment import hardened_alignment as hardened
 from protocol import vfl_pb2

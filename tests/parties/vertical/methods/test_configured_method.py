@@ -8,7 +8,7 @@ import pytest
 from whole_run import QUICK, TRAINING, run
 
 from parties.common.json_files import canonical_json
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.vertical.methods.registry import (
     AGREEMENT,
     BASELINES,

@@ -10,7 +10,7 @@ from three_parties import agreement
 from whole_run import FEDORA, QUICK, TRAINING, run
 
 from parties.common.json_files import canonical_json
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 LESS = {

@@ -11,7 +11,7 @@ from three_parties import forget_some, inputs, networks, open_split_model, start
 from whole_run import run
 
 from parties.common.json_files import canonical_json
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods.kkt import ANCHOR, KktTerms, kkt_report
 from parties.vertical.methods.network_run import NetworkRun

@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from whole_run import QUICK, run
 
 from parties.common.json_files import canonical_json
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.requests.driver import carry_out
 from parties.vertical.engine.train import NewtonRun, distance_to_copy, run_newton
 from parties.vertical.methods.network_run import NetworkRun

@@ -14,7 +14,7 @@ from whole_run import run
 
 from configs.config_file import validate_table
 from parties.common.json_files import canonical_json
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.vertical.engine.rows import split_rows
 from parties.vertical.methods.registry import AGREEMENT
 

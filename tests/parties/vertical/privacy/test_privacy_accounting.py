@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from models.noise import keep_probability
+from parties.report.quantities import format_epsilon
 from parties.vertical.privacy.accounting import (
     SENSITIVITY,
     Relation,
     epsilon_of,
-    epsilon_text,
 )
 
 relations = st.sampled_from(["replace_one", "zero_out"])
@@ -102,7 +102,7 @@ def test_no_release_costs_zero_and_unbounded_release_costs_infinity() -> None:
 
 @given(st.floats(1e-6, 500.0))
 def test_epsilon_is_printed_rounded_up(epsilon: float) -> None:
-    assert epsilon <= float(epsilon_text(epsilon)) <= epsilon * 1.002
+    assert epsilon <= float(format_epsilon(epsilon)) <= epsilon * 1.002
 
 
 @pytest.mark.parametrize("classes", [2, 10])

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from whole_run import run
 
 from configs.errors import ConfigError
-from parties.report.page import report_page
+from parties.report.pages.scientist import report_page
 from parties.report.terminal import report_tables
 from parties.vertical.engine.networks import module_source_digest
 from parties.vertical.methods.registry import METHODS
@@ -55,9 +55,13 @@ def test_run_reports_its_privacy_claims_only(
     metrics = private_run(tmp_path, privacy)
     assert metrics["run"]["privacy"]["summary"] == summary
     html = report_page(metrics)
-    assert f"Privacy: <b>{summary}</b>" in html
+    head = html.partition("<main>")[0]
     for claim in metrics["run"]["privacy"]["claims"]:
         assert claim["text"] in html
+        if claim["epsilon"] is not None:
+            assert f"Privacy of the {claim['covers']} of {claim['party']}:</b> (ε, δ) = (" in head
+    assert ("(ε, δ) = (" in head) == (summary != "no formal privacy")
+    assert "no formal privacy, no ε is claimed." in head  # the hub's own features
     assert "no formal privacy for its features: no noise hides them" in html  # the hub's own
     shown = report_tables(metrics)
     assert any(summary in str(part) for part in shown.renderables)  # type: ignore[attr-defined]

@@ -1,17 +1,14 @@
-"""HTML report of a run: one self-contained page with tables and figures.
+"""The page of a run for the scientist: tables and figures of all methods, and their definitions.
 
-This module prepares the contents of ``page.html``. Jinja escapes every text from the record in the
-page, and Matplotlib escapes every text in the charts.
+This module prepares the contents of ``scientist.html``. Jinja escapes every text from the record in
+the page, and Matplotlib escapes every text in the charts.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+from parties.report import OFFICER
 from parties.report.audits import AuditTable, audit_sentences, audit_table
 from parties.report.charts import panels
 from parties.report.charts.plots import Panel
@@ -19,7 +16,6 @@ from parties.report.columns import FORGOTTEN_RATIO, attack_column, is_vertical, 
 from parties.report.comparison import (
     ComparisonResult,
     chosen_method,
-    comparison_result,
     method_title,
     method_value,
     result_sentence,
@@ -28,35 +24,28 @@ from parties.report.comparison import (
 from parties.report.guarantee_figures import GuaranteeBlock, guarantee_blocks
 from parties.report.method_names import ORIGINAL
 from parties.report.method_table import Cell, MethodTable, method_table
-from parties.report.model_table import (
-    MOST_CLASSES,
-    alone_sentence,
-    confusion_caption,
-    model_lines,
-    model_sentence,
-)
+from parties.report.pages.privacy_words import privacy_lines
+from parties.report.pages.table_csv import csv_link, methods_csv
+from parties.report.pages.templates import render
 from parties.report.quantities import (
     NARROW,
-    format_count,
     format_difference,
-    format_moment,
     format_number,
     format_percent,
     format_ratio,
     format_seconds,
-    format_size,
     join_words,
 )
 from parties.report.record import Request, RunFacts, Step, Training, read_record
 from parties.report.sentences import (
     audit_sentence,
     closing_sentence,
-    left_out_sentence,
     page_headline,
     privacy_claims_of,
     request_sentence,
     run_sentence,
 )
+from parties.report.verdict import Verdict, request_verdict
 
 SIGNS = {
     ComparisonResult.REACHED: "●",
@@ -89,9 +78,10 @@ class RequestSection:
     """The contents of the page for one request."""
 
     request: Request  # the record of the request
+    verdict: Verdict  # the verdict in plain words
     vertical: bool  # whether the run was in the vertical mode
     method: str  # title of the delivered method
-    sign: str  # sign of the result; empty in the federated modes
+    sign: str  # sign of the verdict; empty if no valid model was made
     result: str  # the result as a phrase
     rows_sentence: str  # which rows were to be forgotten
     closing: str  # the most important figures in one sentence
@@ -99,6 +89,7 @@ class RequestSection:
     distances: Sequence[DistanceMark]  # models on the scale of distances to Retrain
     tiles: Sequence[Cell]  # boxes with the most important figures
     table: MethodTable  # the table of all methods
+    csv: str  # link with the table of all methods as CSV
     audits: AuditTable  # the table of audit values
     audit_sentences: Sequence[str]  # sentences about the audits
     beside_retrain: Sequence[Panel]  # charts of all models
@@ -109,10 +100,11 @@ class RequestSection:
     entropy: Sequence[Panel]  # histograms of the prediction entropy
 
 
-def report_page(metrics: Any) -> str:
-    """Return the report of a run as one HTML page without scripts or external files.
+def report_page(metrics: Any, officer: str = OFFICER) -> str:
+    """Return the page of a run for the scientist, all figures, as one HTML page without files.
 
-    ``metrics`` is the record of the run as JSON values.
+    ``metrics`` is the record of the run as JSON values; ``officer`` is the name of the officer's
+    page, beside this one.
 
     Raises:
         DataError: ``metrics`` is no record of a run.
@@ -120,73 +112,44 @@ def report_page(metrics: Any) -> str:
     record = read_record(metrics)
     run = record.run
     vertical = run.mode == "vertical"
-    return (
-        _templates()
-        .get_template("page.html")
-        .render(
-            headline=page_headline(record),
-            mode=MODES[run.mode],
-            vertical=vertical,
-            run_sentence=run_sentence(record),
-            run=run,
-            privacy=privacy_claims_of(run),
-            failure=record.failure,
-            model=record.model,
-            views=[_view(each, run) for each in record.requests],
-            compared=any(each.has_retrains for each in record.requests),
-            training=panels.training_panels(record.training),
-            kept=record.training.kept if record.training else None,
-            absent=_absent(record.training),
-            traffic=panels.traffic_panels(record.traffic, "active party" if vertical else "server"),
-            peers=record.peers,
-        )
+    return render(
+        "scientist.html",
+        headline=page_headline(record),
+        other_page=officer,
+        mode=MODES[run.mode],
+        vertical=vertical,
+        run_sentence=run_sentence(record),
+        run=run,
+        privacy_lines=privacy_lines(run, record.requests),
+        privacy=privacy_claims_of(run),
+        failure=record.failure,
+        model=record.model,
+        views=[_view(each, run) for each in record.requests],
+        compared=any(each.has_retrains for each in record.requests),
+        training=panels.training_panels(record.training),
+        kept=record.training.kept if record.training else None,
+        absent=_absent(record.training),
+        traffic=panels.traffic_panels(record.traffic, "active party" if vertical else "server"),
+        peers=record.peers,
     )
-
-
-@cache
-def _templates() -> Environment:
-    folder = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        count=format_count,
-        moment=format_moment,
-        number=format_number,
-        seconds=format_seconds,
-        share=format_percent,
-        size=format_size,
-    )
-    environment.globals["method_title"] = method_title
-    environment.globals["left_out_sentence"] = left_out_sentence
-    environment.globals.update(
-        alone_sentence=alone_sentence,
-        confusion_caption=confusion_caption,
-        model_lines=model_lines,
-        model_sentence=model_sentence,
-        most_classes=MOST_CLASSES,
-    )
-    return environment
 
 
 def _view(request: Request, run: RunFacts) -> RequestSection:
-    method, vertical = chosen_method(request), is_vertical(request)
+    method, verdict, table = chosen_method(request), request_verdict(request), method_table(request)
     return RequestSection(
         request=request,
-        vertical=vertical,
+        verdict=verdict,
+        vertical=is_vertical(request),
         method=method_title(request),
-        sign=SIGNS[comparison_result(request)] if vertical else "",
+        sign="" if verdict.result is None else SIGNS[verdict.result],
         result=result_sentence(request),
         rows_sentence=request_sentence(request, run),
         closing=closing_sentence(request),
         audit_level=audit_sentence(request),
         distances=_distances(request),
         tiles=_tiles(request),
-        table=method_table(request),
+        table=table,
+        csv=csv_link(methods_csv(table)),
         audits=audit_table(request),
         audit_sentences=audit_sentences(request),
         beside_retrain=panels.comparison_panels(request),

@@ -1,0 +1,207 @@
+"""The plain verdict on a request: what it says in every case, and that it never flatters."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_metrics import sample
+
+from parties.report.comparison import ComparisonResult
+from parties.report.record import Request, read_record
+from parties.report.verdict import Verdict, forgetting_figures, request_verdict
+
+RECORDS = Path(__file__).parent / "records"
+CERTIFICATE = {
+    "steps": [],
+    "bound": 0.01,
+    "wanted": 0.02,
+    "weight": 0.1,
+    "epsilon": None,
+    "delta": 1e-5,
+    "noise": 0.1,
+    "assumes": ["convex loss"],
+}
+
+
+def request_of(metrics: dict[str, Any]) -> Request:
+    return read_record(metrics).requests[0]
+
+
+def method(metrics: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        each for each in metrics["requests"][0]["methods"] if each["name"] == name
+    )
+    return found
+
+
+def verdict(metrics: dict[str, Any]) -> Verdict:
+    return request_verdict(request_of(metrics))
+
+
+def with_ratio(ratio: float, name: str = "fedora") -> dict[str, Any]:
+    metrics = sample()
+    method(metrics, name)["divergence"]["forgotten"]["ratio"] = ratio
+    return metrics
+
+
+def with_methods(*names: str) -> dict[str, Any]:
+    metrics = sample()
+    request = metrics["requests"][0]
+    request["methods"] = [each for each in request["methods"] if each["name"] in names]
+    return metrics
+
+
+def horizontal() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RECORDS / "horizontal.json").read_text())
+    return found
+
+
+VERTICAL = {
+    "reached": (sample, ComparisonResult.REACHED, "is not excluded"),
+    "nearer": (lambda: with_ratio(2.5), ComparisonResult.NEARER, "keeps a trace"),
+    "no nearer": (lambda: with_ratio(4.0), ComparisonResult.NO_NEARER, "still holds what it"),
+    "worse": (lambda: with_ratio(9.0), ComparisonResult.NO_NEARER, "still holds what it"),
+    "uninformative": (
+        lambda: with_ratio(1.2, "original"),
+        ComparisonResult.UNINFORMATIVE,
+        "no evidence for the person in either direction",
+    ),
+    "two Retrains": (
+        lambda: with_methods("original", "fedora", "retrain", "retrain-2"),
+        ComparisonResult.UNDECIDED,
+        "needs more Retrains",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", VERTICAL)
+def test_the_main_figure_decides_in_the_vertical_mode(case: str) -> None:
+    make, result, meaning = VERTICAL[case]
+    found = verdict(make())
+    assert found.result is result
+    assert meaning in found.meaning
+
+
+def test_without_retrains_nothing_is_said_to_be_forgotten() -> None:
+    metrics = with_methods("original", "fedora")
+    for each in metrics["requests"][0]["methods"]:
+        each["divergence"] = None
+    found = verdict(metrics)
+    assert found.headline.startswith("Not compared")
+    assert "does not tell the person how much" in found.meaning
+
+
+def test_a_figure_outside_its_interval_qualifies_a_good_result() -> None:
+    metrics = sample()
+    method(metrics, "fedora")["accuracy"]["forgotten"] = 0.7
+    found = verdict(metrics)
+    assert found.result is ComparisonResult.REACHED
+    assert found.headline.endswith("but 1 other figure differs")
+    assert "must assume that a trace is left" in found.meaning
+    assert "outside the interval" in found.evidence[1]
+
+
+def test_evidence_has_the_interval_of_a_further_retrain() -> None:
+    first = verdict(sample()).evidence[0]
+    assert "1.3\u202f×, before the request 4.1\u202f×; inside the interval" in first
+    assert "(at most 1.7\u202f×)" in first
+    for each in forgetting_figures(request_of(sample())):
+        low, high = each.reference.mean - each.margin, each.reference.mean + each.margin
+        assert each.within == (
+            each.after <= high and (each.after >= low or "JS" in each.column.group)
+        )
+        assert not low <= each.before <= high
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ([0.53, 0.69], [0.44, 0.61], "is not distinguishable from guessing"),
+        ([0.53, 0.69], [0.55, 0.7], "stand out from unseen rows"),
+        ([0.53, 0.69], [0.3, 0.45], "stand out from unseen rows"),
+        ([0.45, 0.6], [0.44, 0.61], "no better than guessing before the request either"),
+        ([0.53, 0.69], None, "Without an interval it cannot be told from guessing"),
+    ],
+)
+def test_the_attack_is_judged_by_its_interval(
+    before: list[float], after: list[float] | None, words: str
+) -> None:
+    metrics = sample()
+    method(metrics, "original")["membership"]["interval"] = before
+    method(metrics, "fedora")["membership"]["interval"] = after
+    assert words in verdict(metrics).evidence[-1]
+
+
+def test_a_diverged_method_forgot_nothing() -> None:
+    metrics = sample()
+    method(metrics, "fedora")["diverged"] = "the loss is not finite in iteration 3"
+    found = verdict(metrics)
+    assert found.result is None
+    assert found.headline == "Not carried out: FedORA gave no valid model"
+    assert found.meaning == "The model did not forget these rows by this request."
+
+
+def test_a_request_without_a_method_gives_its_reason() -> None:
+    metrics = with_methods("original")
+    metrics["requests"][0]["skipped"] = "the party left withdrew"
+    assert verdict(metrics).evidence == ("the party left withdrew.",)
+
+
+def test_a_request_that_names_no_training_row_says_so() -> None:
+    metrics = sample()
+    metrics["requests"][0]["rows"]["forgotten"] = 0
+    assert verdict(metrics).headline.startswith("Nothing to forget")
+
+
+def test_a_correction_is_about_wrong_labels_alone() -> None:
+    metrics = sample()
+    metrics["requests"][0]["rows"]["corrects"] = True
+    assert "the wrong labels only" in verdict(metrics).meaning
+
+
+def test_guarantees_are_told_apart() -> None:
+    metrics = sample()
+    method(metrics, "fedora")["details"] = {"sharding": {}}
+    assert verdict(metrics).headline.startswith("Exact")
+    method(metrics, "fedora")["details"] = {"certificate": CERTIFICATE}
+    assert "bounded, not zero" in verdict(metrics).headline
+    assert "convex loss" in verdict(metrics).meaning
+    method(metrics, "fedora")["details"] = {"certificate": CERTIFICATE | {"epsilon": 1.5}}
+    assert "(ε, δ) = (1.5, 1e-05)" in verdict(metrics).meaning
+
+
+def test_the_worst_figure_decides_in_the_federated_modes() -> None:
+    metrics = horizontal()
+    request = request_of(metrics)
+    figures = forgetting_figures(request)
+    assert figures, "the record must have a figure that can show forgetting"
+    outside = [each for each in figures if not each.within]
+    expected = ComparisonResult.REACHED
+    if outside:
+        nearer = all(each.nearer for each in outside)
+        expected = ComparisonResult.NEARER if nearer else ComparisonResult.NO_NEARER
+    assert verdict(metrics).result is expected
+
+
+@pytest.mark.parametrize(
+    ("retrains", "result"), [(0, ComparisonResult.UNKNOWN), (1, ComparisonResult.UNDECIDED)]
+)
+def test_too_few_retrains_decide_nothing_in_the_federated_modes(
+    retrains: int, result: ComparisonResult
+) -> None:
+    metrics = horizontal()
+    request = metrics["requests"][0]
+    references = ["retrain"][:retrains]
+    request["methods"] = [
+        each
+        for each in request["methods"]
+        if not each["name"].startswith("retrain") or each["name"] in references
+    ]
+    assert verdict(metrics).result is result
+
+
+def test_clients_without_such_rows_have_nothing_to_forget() -> None:
+    metrics = horizontal()
+    metrics["requests"][0]["members"]["leaving"] = []
+    assert verdict(metrics).headline.startswith("Nothing to forget")
