@@ -144,6 +144,7 @@ def read_pooled_data(
             read.settings(name).data,
             folder=data or config.parent,
             classes=agreement.labels.classes,
+            task=agreement.labels.task,
             active=name == agreement.active,
         )
         for name in agreement.parties
