@@ -55,7 +55,6 @@ class TableSettings(DataSettings):
     max_rows: Count = 100_000_000  # largest number of rows; a larger table is refused
     max_columns: Count = 10_000  # largest number of columns; a wider table is refused
 
-
     @property
     def label_columns(self) -> tuple[str, ...]:
         """Names of the columns with labels; empty without labels."""

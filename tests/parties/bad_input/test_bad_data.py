@@ -125,7 +125,7 @@ def test_text_in_a_numeric_column_is_refused(trial: DataTrial, cell: str) -> Non
 
 def test_a_decimal_comma_is_refused_with_the_setting_to_change(trial: DataTrial) -> None:
     fault = "line 24 has a number with a comma in numeric column 'x', but decimal = \".\""
-    trial.bank(4, fault, "set decimal = \",\"", text=SOUND + 'p99,"12,5",no\n')
+    trial.bank(4, fault, 'set decimal = ","', text=SOUND + 'p99,"12,5",no\n')
 
 
 def test_column_without_values_is_refused(trial: DataTrial) -> None:
