@@ -154,14 +154,14 @@ def certify(folder: Path) -> None:
 def open_split_model(
     folder: Path,
     rows: int = 240,
-    write: Callable[[Path, int], None] = write_data,
+    write: Callable[[Path, int], None] | None = None,
     **changes: Any,
 ) -> Iterator[tuple[SplitModel, dict[str, PassiveSession]]]:
     """The active party's split model, and the passive parties' sessions.
 
     ``write`` writes the tables into the folder.
     """
-    write(folder, rows)
+    (write or write_data)(folder, rows)
     certify(folder)
     agreed = {"unlearn": [{"name": "some"}], **changes}
     solved = changes.get("training", {}).get("optimiser") == "newton-cg"
