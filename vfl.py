@@ -405,7 +405,7 @@ def _config_file(config: Mapping[str, Any], out: Path) -> Path:
 def _frame(predictions: Predictions) -> pd.DataFrame:
     """Return predictions as a data frame, [ids, 2 + classes], or [ids, 1 + outputs] of no class."""
     held = predictions.held
-    columns: dict[str, NDArray[Any]] = {"status": np.where(held, PREDICTED, NOT_HELD)}
+    columns: dict[str, Any] = {"status": np.where(held, PREDICTED, NOT_HELD)}
     if predictions.task == "classification":
         names = np.array(predictions.classes, object)
         best = names[np.nan_to_num(predictions.probabilities).argmax(axis=1)]
