@@ -41,17 +41,21 @@ SLOW = (
     "training it would have kept the other parties waiting: it was stopped after half of "
     "limits.idle_seconds"
 )
+SEVERAL_LABELS = "it is not measured for several binary labels"
 DIVERGED = "its training diverged: the loss or a parameter is not finite"
 
 
 def alone_figures(split_model: SplitModel, joint: Outputs) -> AloneFigures:
     """Train the active party's own model, and compare it with the joint model's test outputs.
 
-    An active party without features predicts the most frequent class, or the mean of a number.
+    An active party without features predicts the most frequent class, or the mean of a number. For
+    several binary labels there is no such model, and the result has the reason.
     """
     name, began = split_model.party.name, monotonic()
     inputs = split_model.local_model.model.inputs
     columns = inputs is not None
+    if split_model.agreement.labels.task == "multilabel":
+        return AloneFigures(party=name, columns=columns, seconds=0.0, absent=SEVERAL_LABELS)
     logits = _constant(split_model) if inputs is None else _own_model(split_model, inputs)
     seconds = monotonic() - began
     if isinstance(logits, str):

@@ -25,9 +25,9 @@ def model_figures(split_model: SplitModel) -> ModelFigures:
         "multilabel": _of_labels,
     }
     figures = measure[task](split_model, test)
-    wanted = split_model.agreement.evaluation.alone and task != "multilabel"
     measured = {"accuracy", "mae"} & figures.keys()
-    alone = alone_figures(split_model, test) if measured and wanted else None
+    wanted = measured and split_model.agreement.evaluation.alone
+    alone = alone_figures(split_model, test) if wanted else None
     return ModelFigures(task=task, rows=len(rows.test), alone=alone, **figures)
 
 

@@ -29,6 +29,7 @@ from parties.data.preprocess import declared_target
 from parties.data.sources.csv_source import CsvData
 from parties.report.page import report_page
 from parties.vertical.engine.rows import RowSets, split_rows
+from parties.vertical.evaluation.trained.alone import SEVERAL_LABELS
 from parties.vertical.methods.registry import AGREEMENT
 
 TRAINED = {"learning_rate": 0.02, "batch": 32, "epochs": 12, "patience": 4}
@@ -163,7 +164,9 @@ def test_pages_show_the_figures(
     page = report_page(numbers[1])
     assert "Mean absolute error of the mean" in page
     assert "ROC AUC" not in page
-    assert "Hamming loss" in report_page(several[1])
+    page = report_page(several[1])
+    assert "Hamming loss" in page
+    assert f"columns alone: {SEVERAL_LABELS}" in page
 
 
 def test_declared_range_of_the_label_standardises_the_shards(tmp_path: Path) -> None:
