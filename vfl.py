@@ -403,13 +403,15 @@ def _config_file(config: Mapping[str, Any], out: Path) -> Path:
 
 
 def _frame(predictions: Predictions) -> pd.DataFrame:
-    """Return predictions as a data frame, [ids, 2 + classes]."""
+    """Return predictions as a data frame, [ids, 2 + classes], or [ids, 1 + outputs] of no class."""
     held = predictions.held
-    names = np.array(predictions.classes, object)
-    best = np.where(held, names[np.nan_to_num(predictions.probabilities).argmax(axis=1)], None)
-    columns = {"status": np.where(held, PREDICTED, NOT_HELD), "class": best}
+    columns: dict[str, Any] = {"status": np.where(held, PREDICTED, NOT_HELD)}
+    if predictions.task == "classification":
+        names = np.array(predictions.classes, object)
+        best = names[np.nan_to_num(predictions.probabilities).argmax(axis=1)]
+        columns["class"] = np.where(held, best, None)
     columns |= {
-        f"p_{name}": predictions.probabilities[:, at] for at, name in enumerate(predictions.classes)
+        name: predictions.probabilities[:, at] for at, name in enumerate(predictions.columns)
     }
     return pd.DataFrame(columns, index=pd.Index(predictions.texts, name="id"))
 

@@ -17,6 +17,7 @@ from configs.local_start import ContinuedSettings, FastStartSettings
 from configs.privacy import PrivacySettings
 from configs.requests import RequestSettings
 from configs.table import ConfigTable, Count, Fraction, Name, Pin, Positive
+from configs.targets import TargetSettings, refuse_class_settings
 from configs.unlearning import UnlearningSettings
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, le=1_000_000)]
@@ -124,18 +125,6 @@ class SplitSettings(ConfigTable):
                 "the sum of 'validation' and 'test' must be below 1, so that rows remain for "
                 "training"
             )
-        return self
-
-
-class LabelSettings(ConfigTable):
-    """The classes of the labels that the model predicts."""
-
-    classes: Annotated[tuple[str, ...], Field(min_length=2)]  # names of the classes, in order
-
-    @model_validator(mode="after")
-    def _classes_are_unique(self) -> Self:
-        if len(set(self.classes)) < len(self.classes):
-            raise ValueError("two classes have the same name: rename one of them")
         return self
 
 
@@ -284,7 +273,7 @@ class VerticalAgreement(ConfigTable):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     dtype: Literal["float32", "float64"] = "float32"  # type of all parameters and embeddings
     parties: dict[Name, PartyEntry]
-    labels: LabelSettings
+    labels: TargetSettings
     psi: PsiSettings = PsiSettings()
     requests: RequestSettings = RequestSettings()
     split: SplitSettings = SplitSettings()
@@ -360,8 +349,9 @@ class VerticalAgreement(ConfigTable):
     def architecture(self) -> dict[str, Any]:
         """Settings, as JSON, that a run must share with every saved model that the run loads."""
         parties = {"parties": {name: {"pins", "since"} for name in self.parties}}
-        fields = {"federation", "dtype", "parties", "labels", "top", "sharding"}
+        fields = {"federation", "dtype", "parties", "top", "sharding"}
         found = self.model_dump(mode="json", include=fields, exclude=parties)
+        found["labels"] = self.labels.canonical()
         noise = self.privacy.of_embeddings
         return found | ({"privacy": noise} if noise else {})
 
@@ -384,11 +374,16 @@ class VerticalAgreement(ConfigTable):
     def _votes_fit_the_classes(self) -> Self:
         if isinstance(self.top, SumTop):
             for name, party in self.feature_parties.items():
-                if party.width != len(self.labels.classes):
+                if party.width != self.labels.outputs:
                     raise ValueError(
-                        f"top.kind = 'sum' needs width = {len(self.labels.classes)}, the number of "
+                        f"top.kind = 'sum' needs width = {self.labels.outputs}, the number of "
                         f"classes, at every party; parties.{name}.width is {party.width}"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def _labels_suit_the_settings(self) -> Self:
+        refuse_class_settings(self)
         return self
 
     @model_validator(mode="after")

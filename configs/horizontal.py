@@ -6,13 +6,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, create_model, model_validator
 
-from configs.agreement import LabelSettings, SplitSettings, Widths
+from configs.agreement import SplitSettings, Widths
 from configs.client_unlearning import ClientUnlearning
 from configs.config_file import ConfigFile
 from configs.federated import FederatedAgreement, RequestBase, RoundSettings
 from configs.party_settings import PartySettingsBase
 from configs.secagg_rules import method_problems, settings_problems
 from configs.table import ConfigTable, Count, Fraction, Name, Positive
+from configs.targets import LabelSettings
 
 Shape: TypeAlias = Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)]
 

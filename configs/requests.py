@@ -44,7 +44,8 @@ class RequestSettings(RequestTerms):
 
     added_later: ClassVar[frozenset[str]] = frozenset({"absent"})
 
-    # Largest loss of accuracy on validation rows; a model that loses more is not delivered.
+    # Largest loss of accuracy on validation rows, or of R² if the label is a number; a model that
+    # loses more is not delivered.
     guard: Annotated[float, Field(ge=0, le=1)] = 0.05
     # What is measured when a request is carried out: nothing; what needs no Retrain; or also a
     # comparison with Retrains, which takes about as long as that many trainings.

@@ -5,6 +5,7 @@ the table [unlearning] from them.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import Field, create_model, model_validator
@@ -36,12 +37,26 @@ class MethodSettings(ConfigTable):
 Settings = TypeVar("Settings", bound=MethodSettings)
 
 
+@dataclass(frozen=True, slots=True)
+class OtherLabels:
+    """The methods for labels that are not one of several classes.
+
+    Attributes:
+        refused: methods that hold only for labels of one of several classes, and why.
+        default: the default method, by whether a party may fit its bottom model alone.
+    """
+
+    refused: Mapping[str, str]
+    default: Mapping[bool, str]
+
+
 class UnlearningSettings(ConfigTable):
     """The unlearning method of a run, and the baselines with which the run compares it."""
 
     always: ClassVar[tuple[str, ...]] = ()  # trivial baselines, in every comparison
     local: ClassVar[str | None] = None  # default method after a training with a local start
     correcting: ClassVar[tuple[str, ...]] = ()  # methods that can replace labels
+    other_labels: ClassVar["OtherLabels"]  # methods for labels that are not classes
 
     # Method whose model is the result of the run. If absent: retrain-local with training.start =
     # "local", unless no bottom model may be fitted or 'compare' contains retrain-local; else
@@ -78,7 +93,34 @@ class UnlearningSettings(ConfigTable):
         }
         if self._takes_local(agreement):
             changed["method"] = self.local
+        if agreement.labels.task != "classification":
+            changed |= self._without_classes(agreement)
         return self.model_copy(update=changed) if changed else self
+
+    def _without_classes(self, agreement: Any) -> dict[str, Any]:
+        """The defaults for labels that are not one of several classes, by key.
+
+        No request is compared with Retrains, because the comparison measures class probabilities.
+
+        Raises:
+            ValueError: a key names a method that needs classes, or asks for a comparison.
+        """
+        task, chosen = agreement.labels.task, self.model_fields_set
+        named = [self.method] if "method" in chosen else []
+        for method in (*named, *(self.compare if "compare" in chosen else ())):
+            if method in self.other_labels.refused:
+                raise ValueError(
+                    f"the method {method!r} cannot be used with labels.task = {task!r}, because "
+                    f"{self.other_labels.refused[method]}: choose another method"
+                )
+        for key in ("compare", "retrains"):
+            if key in chosen and getattr(self, key):
+                raise ValueError(
+                    f"unlearning.{key} compares class probabilities, which labels.task = {task!r} "
+                    "does not have: set compare = [] and retrains = 0"
+                )
+        defaults = {} if named else {"method": self.other_labels.default[agreement.may_fit_bottoms]}
+        return {"compare": (), "retrains": 0, **defaults}
 
     def _takes_local(self, agreement: Any) -> bool:
         """Whether the default method is that of a training with a local start."""
@@ -148,6 +190,7 @@ def unlearning_table(
     always: tuple[str, ...],
     correcting: tuple[str, ...] = (),
     local: str | None = None,
+    other_labels: OtherLabels | None = None,
 ) -> type[UnlearningSettings]:
     """Build the class of the table [unlearning].
 
@@ -159,6 +202,8 @@ def unlearning_table(
         always: names of the methods that every comparison must contain.
         correcting: names of the methods that can replace labels.
         local: the default method after a training with a local start.
+        other_labels: the methods for labels that are not one of several classes; None: every one,
+            and the default method stays.
     """
     first = next(iter(methods))
     tables: dict[str, Any] = {
@@ -173,6 +218,7 @@ def unlearning_table(
         **tables,
     )
     found.always, found.correcting, found.local = always, correcting, local
+    found.other_labels = other_labels or OtherLabels({}, dict.fromkeys((True, False), first))
     return found
 
 

@@ -870,11 +870,14 @@ def _content(
     """
     agreement, now = local.party.agreement, local.party.now()
     labels = getattr(agreement, "labels", None)
-    classes = () if labels is None else labels.classes
+    single = getattr(labels, "task", "classification") == "classification"
+    classes = labels.classes if labels is not None and single else ()
     if asked.label is not None and asked.label not in classes:
         raise UsageProblem(
             f"--label {asked.label[:40]} is no class of the agreement",
-            f"the classes are {', '.join(classes)}" if classes else "texts have no classes",
+            f"the classes are {', '.join(classes)}"
+            if classes
+            else "its labels are not one of several classes: name the rows by ID",
         )
     received = now if asked.received is None else asked.received.replace(tzinfo=UTC)
     method, _, by = asked.identity_check.partition("/")

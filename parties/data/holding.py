@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from configs.targets import Task
 from parties.common.errors import DataError
-from parties.data.sources.arrays import Images, Index, Mask, Progress
+from parties.data.sources.arrays import Images, Index, Labels, Mask, Progress
 from parties.data.sources.collect import TableSettings
 from parties.data.sources.feature_noise import add_feature_noise
 from parties.data.sources.images import ImageSettings
@@ -26,7 +27,8 @@ class Holding:
         in_test: ``[rows]``, True if the row is from the test file.
         table: feature columns; None if the party has images or no features.
         images: ``[rows, channels, h, w]``, pixels from 0 to 1.
-        labels: ``[rows]``, class indices; only at the active party.
+        labels: class indices or numbers, ``[rows]``, or several binary labels, ``[rows, labels]``;
+            only at the active party.
         digest: SHA-256 of the data that was read.
     """
 
@@ -34,7 +36,7 @@ class Holding:
     in_test: Mask
     table: Table | None = None
     images: Images | None = None
-    labels: Index | None = None
+    labels: Labels | None = None
     digest: bytes = b""
 
     def __len__(self) -> int:
@@ -60,6 +62,7 @@ def read_holding(
     folder: Path,
     classes: Sequence[str],
     active: bool,
+    task: Task = "classification",
     several_classes: bool = True,
     progress: Progress = lambda _: None,
 ) -> Holding:
@@ -67,7 +70,8 @@ def read_holding(
 
     The data must have labels if ``active`` is True, and no labels otherwise. If ``several_classes``
     is True, the labels must have at least two classes; ``several_classes`` is False for clients of
-    horizontal federated learning, because one client may have rows of only one class.
+    horizontal federated learning, because one client may have rows of only one class. ``task`` says
+    what the labels are; ``classes`` are their names.
 
     Raises:
         DataError: the data cannot be used; the message contains no IDs and no cell values.
@@ -76,7 +80,9 @@ def read_holding(
         StorageError: the temporary folder has no space for large columns.
     """
     _refuse_misplaced_labels(data, active)
-    records = data.read(ReadOptions(folder, classes, progress))
+    if active:
+        _refuse_other_labels(data, task, classes)
+    records = data.read(ReadOptions(folder, classes, progress, task))
     if isinstance(data, ImageSettings) and data.noise is not None:
         records = add_feature_noise(records, data.noise)
     duplicates = duplicate_ids(records.ids)
@@ -87,7 +93,7 @@ def read_holding(
         in_test=records.in_test(),
         table=records.table,
         images=records.images,
-        labels=_labels(records, classes, several_classes=several_classes) if active else None,
+        labels=_labels(records, task, classes, several_classes=several_classes) if active else None,
         digest=records.digest,
     )
     if not active and holding.table is None and holding.images is None:
@@ -115,6 +121,26 @@ def _refuse_misplaced_labels(data: DataSettings, active: bool) -> None:
         )
 
 
+def _refuse_other_labels(data: DataSettings, task: Task, classes: Sequence[str]) -> None:
+    """Refuse a source whose labels are not those of the task."""
+    if task not in data.tasks:
+        raise DataError(
+            f"labels.task = {task!r} is not possible with data of this kind",
+            f"use a table (csv, parquet or sql), or set labels.task = {data.tasks[0]!r}",
+        )
+    count = len(data.label_columns)
+    if task == "multilabel" and count != len(classes):
+        raise DataError(
+            f"data.label names {count} columns, but labels.classes has {len(classes)} names",
+            "list one column per name, in the same order: label = [...]",
+        )
+    if task != "multilabel" and count > 1:
+        raise DataError(
+            f"data.label names {count} columns, but labels.task = {task!r} has one label",
+            "name one column",
+        )
+
+
 def _duplicate_error(records: Records, pairs: Sequence[tuple[int, int]]) -> DataError:
     shown = "; ".join(
         f"{records.place(earlier)} and {records.place(row)}" for earlier, row in pairs[:MAX_SHOWN]
@@ -127,10 +153,15 @@ def _duplicate_error(records: Records, pairs: Sequence[tuple[int, int]]) -> Data
     )
 
 
-def _labels(records: Records, classes: Sequence[str], *, several_classes: bool) -> Index:
+def _labels(
+    records: Records, task: Task, classes: Sequence[str], *, several_classes: bool
+) -> Labels:
     labels = records.labels
     if labels is None:
         raise DataError("the active party's data has no labels")
+    if task != "classification":
+        _refuse_bad_numbers(records, labels, binary=task == "multilabel")
+        return labels
     for code, fault in ((ABSENT, "no label"), (UNKNOWN, "an unknown label")):
         faulty = np.flatnonzero(labels == code)
         if len(faulty):
@@ -141,6 +172,25 @@ def _labels(records: Records, classes: Sequence[str], *, several_classes: bool) 
     if several_classes and (labels == labels[0]).all():
         raise DataError("all rows have the same label", "add rows of another class")
     return labels
+
+
+def _refuse_bad_numbers(records: Records, labels: Labels, *, binary: bool) -> None:
+    """Refuse labels that are no numbers, or not 0 or 1; ``[rows]`` or ``[rows, labels]``."""
+    columns = labels.reshape(len(labels), -1)
+    absent = np.flatnonzero(np.isnan(columns).any(axis=1))
+    if len(absent):
+        raise DataError(
+            f"some labels cannot be used: found no label in {records.places(absent)}",
+            "write a number, or remove the row",
+        )
+    other = np.flatnonzero(~np.isin(columns, (0, 1)).all(axis=1))
+    if binary and len(other):
+        raise DataError(
+            f"some labels cannot be used: found neither 0 nor 1 in {records.places(other)}",
+            "write 1 if the row has the label, else 0",
+        )
+    if (columns == columns[0]).all():
+        raise DataError("all rows have the same label", "add rows with another label")
 
 
 def _sample_rows(holding: Holding, sample: SampleSettings) -> Holding:

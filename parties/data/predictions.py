@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from configs.errors import ConfigError
+from configs.targets import Task
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
 
@@ -26,46 +27,58 @@ Probabilities: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Predictions:
-    """Class probabilities for every requested ID.
+    """The model's prediction for every requested ID.
 
     Attributes:
         texts: the IDs as written in the request.
-        classes: names of the classes, in the order in which the agreement lists them.
-        probabilities: ``[rows, classes]``, NaN for a row that any party lacks.
+        classes: names of the classes or labels, in the order in which the agreement lists them;
+            empty for a number.
+        probabilities: probability of each class or label, ``[rows, classes]``, or the number,
+            ``[rows, 1]``; NaN for a row that any party lacks.
+        task: what the model predicts.
     """
 
     texts: Sequence[str]
     classes: Sequence[str]
     probabilities: Probabilities
+    task: Task = "classification"
 
     @property
     def held(self) -> NDArray[np.bool_]:
         """Mask ``[rows]``: True for rows that all parties have."""
         return np.isfinite(self.probabilities[:, 0])
 
-    def rows(self) -> Iterator[tuple[str, str | None, Sequence[float] | None]]:
-        """Yield the ID, most probable class and class probabilities of each row.
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of numbers in a file, one for each of ``probabilities``."""
+        return tuple(f"p_{name}" for name in self.classes) or ("value",)
 
-        The class and the probabilities of a row are None if any party lacks the row.
+    def rows(self) -> Iterator[tuple[str, str | None, Sequence[float] | None]]:
+        """Yield the ID, most probable class and probabilities, or the number, of each row.
+
+        The class and the probabilities of a row are None if any party lacks the row; the class is
+        also None if the model does not predict one of several classes.
         """
+        single = self.task == "classification"
         for text, held, row in zip(self.texts, self.held, self.probabilities, strict=True):
-            yield (text, self.classes[int(row.argmax())], row.tolist()) if held else (
-                text, None, None,
-            )  # fmt: skip
+            best = self.classes[int(row.argmax())] if held and single else None
+            yield text, best, row.tolist() if held else None
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return one JSON object per ID."""
         return [
             {"id": text, "status": NOT_HELD}
             if row is None
-            else {
-                "id": text,
-                "status": PREDICTED,
-                "class": name,
-                "probabilities": dict(zip(self.classes, row, strict=True)),
-            }
+            else {"id": text, "status": PREDICTED} | self._prediction(name, row)
             for text, name, row in self.rows()
         ]
+
+    def _prediction(self, name: str | None, row: Sequence[float]) -> dict[str, Any]:
+        """The prediction of one row: class and probabilities, probabilities, or a number."""
+        if not self.classes:
+            return {"value": row[0]}
+        best = {} if name is None else {"class": name}
+        return {**best, "probabilities": dict(zip(self.classes, row, strict=True))}
 
 
 def check_output_path(path: Path, *, force: bool) -> None:
@@ -99,12 +112,14 @@ def write_predictions(path: Path, predictions: Predictions) -> None:
 def _csv(predictions: Predictions) -> bytes:
     text = StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["id", "status", "class", *(f"p_{name}" for name in predictions.classes)])
+    single = ["class"] if predictions.task == "classification" else []
+    table.writerow(["id", "status", *single, *predictions.columns])
     for identity, name, row in predictions.rows():
         if row is None:
-            table.writerow([identity, NOT_HELD, *[""] * (1 + len(predictions.classes))])
+            table.writerow([identity, NOT_HELD, *[""] * (len(single) + len(predictions.columns))])
         else:  # nine digits distinguish any two float32
-            table.writerow([identity, PREDICTED, name, *(f"{value:.9g}" for value in row)])
+            best = [] if name is None else [name]
+            table.writerow([identity, PREDICTED, *best, *(f"{value:.9g}" for value in row)])
     return text.getvalue().encode()
 
 
@@ -113,11 +128,12 @@ def _parquet(predictions: Predictions) -> bytes:
     columns: dict[str, Any] = {
         "id": pa.array([identity for identity, *_ in rows], pa.string()),
         "status": pa.array([PREDICTED if row else NOT_HELD for *_, row in rows], pa.string()),
-        "class": pa.array([name for _, name, _ in rows], pa.string()),
     }
+    if predictions.task == "classification":
+        columns["class"] = pa.array([name for _, name, _ in rows], pa.string())
     absent = ~predictions.held
-    for at, name in enumerate(predictions.classes):
-        columns[f"p_{name}"] = pa.array(predictions.probabilities[:, at], pa.float64(), mask=absent)
+    for at, name in enumerate(predictions.columns):
+        columns[name] = pa.array(predictions.probabilities[:, at], pa.float64(), mask=absent)
     content = BytesIO()
     pq.write_table(pa.table(columns), content)
     return content.getvalue()

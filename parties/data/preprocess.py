@@ -173,6 +173,22 @@ def declared_preprocessing(holding: Holding, data: DataSettings) -> FittedPrepro
     )
 
 
+def declared_target(data: DataSettings) -> tuple[float, float]:
+    """Return the declared range of the label that is a number.
+
+    Raises:
+        DataError: the label has no declared range.
+    """
+    (name,) = data.label_columns
+    if name not in data.ranges:
+        raise DataError(
+            f"preprocessing is 'declared', but the party settings lack the range of the label "
+            f"{name!r}",
+            "add the column to data.ranges",
+        )
+    return data.ranges[name]
+
+
 def read_statistics(statistics: Any) -> FittedPreprocessing:
     """Return the preprocessing with the given ``statistics``, which are JSON values.
 

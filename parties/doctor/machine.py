@@ -172,7 +172,7 @@ def _weights(party: ExaminedVerticalParty) -> int:
         count += _BACKBONES[plan.bottom.kind]
     if party.active and agreement.top.kind == "mlp":
         inputs = sum(each.width or 0 for each in agreement.parties.values())
-        outputs = len(agreement.labels.classes)
+        outputs = agreement.labels.outputs
         count += sum(a * b for a, b in pairwise([inputs, *agreement.top.hidden, outputs]))
     return count * (8 if agreement.dtype == "float64" else 4)
 

@@ -104,6 +104,7 @@ def _read(party: ExaminedVerticalParty) -> Finding:
             party.settings.data,
             folder=party.folder,
             classes=agreement.labels.classes,
+            task=agreement.labels.task,
             active=party.active,
         )
         if agreement.preprocessing == "declared":

@@ -57,6 +57,15 @@ TITLES = {
     "backdoor_success": "backdoor, success rate",
     "backdoor_base": "backdoor, success rate without the trigger",
     "backdoor_excess": "backdoor, success rate above that without the trigger",
+    "test_r2": "R², test rows",
+    "test_mae": "mean absolute error, test rows",
+    "test_rmse": "root mean squared error, test rows",
+    "test_auc_macro": "ROC AUC, mean over the labels, test rows",
+    "test_auc_micro": "ROC AUC, all labels together, test rows",
+    "test_hamming_loss": "Hamming loss, test rows",
+    "forgotten_mae": "mean absolute error, forgotten rows",
+    "forgotten_hamming_loss": "Hamming loss, forgotten rows",
+    "loss_auc": "forgotten against test rows, AUC of a small loss",
     "canary_auc": "canaries against unseen rows with wrong labels, AUC of the loss",
 }
 _FAMILIES = {
@@ -71,12 +80,17 @@ _ROWS = {"retained": "remaining rows", "forgotten": "forgotten rows", "test": "t
 STATUSES = {"ok": "ok", "insufficient_n": "too few rows", "not_run": NOT_RUN}
 HEADLINES = (
     "test_accuracy",
+    "test_r2",
+    "test_mae",
+    "test_auc_macro",
+    "test_hamming_loss",
     "remaining_accuracy",
     "neighbour_accuracy",
     "forgotten_loss",
     "forgotten_entropy",
     "streisand",
     "mia_auc",
+    "loss_auc",
     "shadow_mia_auc",
     "js_forgotten",
     "energy_p",

@@ -117,6 +117,23 @@ QUICK_COLUMNS = (
 # Columns of the vertical mode that are visible only if a model has a value.
 OF_SOME_REQUESTS = (REMAINING_CLASSES, TRIGGER_RATE, CANARY_AUC)
 
+# Columns of a request in the vertical mode if the labels are a number or several binary labels;
+# each is visible only if a model has a value.
+OTHER_COLUMNS = (
+    Column("Test rows", "R²", ("figure", "test_r2"), "test\nR²", Unit.NUMBER, 3),
+    Column("Test rows", "mean absolute error", ("figure", "test_mae"), "", Unit.NUMBER, 4),
+    Column("Test rows", "AUC, mean over labels", ("figure", "test_auc_macro"), "test\nAUC",
+           Unit.NUMBER, 3),
+    Column("Test rows", "Hamming loss", ("figure", "test_hamming_loss"), "test\nHamming"),
+    Column("Test rows", "all labels right", ("figure", "test_accuracy")),
+    Column("Forgotten rows", "mean absolute error", ("figure", "forgotten_mae"), "forget\nMAE",
+           Unit.NUMBER, 4, forgets=True),
+    Column("Forgotten rows", "Hamming loss", ("figure", "forgotten_hamming_loss"),
+           "forget\nHamming", forgets=True),
+    Column("Membership attack", "AUC of a small loss", ("figure", "loss_auc"), "attack\nAUC",
+           Unit.NUMBER, 3, forgets=True),
+)  # fmt: skip
+
 
 def _forgets(title: str, figure: str, short: str = "", *, digits: int | None = None) -> Column:
     unit = Unit.SHARE if digits is None else Unit.NUMBER
@@ -198,13 +215,18 @@ def visible_columns(request: Request) -> list[Column]:
     In the vertical mode all columns are visible, except the accuracy on the remaining classes, the
     trigger rate and the AUC on canaries, which some requests do not have. These columns, and all
     columns of the federated modes, are visible if at least one model has a value. A vertical
-    request without Retrains has the accuracy on validation rows in place of the JS ratios.
+    request without Retrains has the accuracy on validation rows in place of the JS ratios. If the
+    labels are not one of several classes, it has the columns of such labels that have a value.
     """
 
     def has_value(column: Column) -> bool:
         return any(column.value(each) is not None for each in request.methods)
 
     if is_vertical(request):
+        if not any(each.accuracy for each in request.methods):
+            others = [each for each in OTHER_COLUMNS if has_value(each)]
+            if others:
+                return others
         columns = VERTICAL_COLUMNS if request.has_retrains else QUICK_COLUMNS
         return [each for each in columns if each not in OF_SOME_REQUESTS or has_value(each)]
     return [each for each in FEDERATED_COLUMNS if has_value(each)]

@@ -192,6 +192,12 @@ def _attacked(request: Request) -> str:
     if not is_vertical(request):
         return ""
     attacks = [each.membership for each in request.methods if each.membership]
+    losses = [found for each in request.methods if (found := find_figure(each, "loss_auc"))]
+    if losses and losses[0].value is not None:
+        return (
+            f"The attack takes rows with a small loss for forgotten rows: {losses[0].n} forgotten "
+            "rows against the test rows."
+        )
     if not attacks:
         return "The membership attack was not run."
     members, others = format_count(attacks[0].members), format_count(attacks[0].others)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from configs.targets import Task
 from parties.report.quantities import (
     NARROW,
     format_count,
@@ -34,12 +35,20 @@ class _Figure:
     meaning: str
     text: Callable[[float], str]
     short: str = ""  # name on the terminal; empty: not shown there
+    tasks: tuple[Task, ...] = ("classification",)  # tasks whose models have the figure
 
 
 def _three(value: float) -> str:
     return format_number(value, 3)
 
 
+def _measured(value: float) -> str:
+    """Return a value in the unit of the data with four significant digits."""
+    return f"{value:.4g}"
+
+
+_NUMBER: Final[tuple[Task, ...]] = ("regression",)
+_LABELS: Final[tuple[Task, ...]] = ("multilabel",)
 _FIGURES: Final = (
     _Figure("auc", "ROC AUC", "{auc}", _three, "AUC"),
     _Figure("gini", "Gini", "2 · AUC − 1", _three, "Gini"),
@@ -81,9 +90,10 @@ _FIGURES: Final = (
     _Figure(
         "accuracy",
         "Accuracy",
-        "the most probable class is the true one",
+        "{accuracy}",
         format_percent,
         "accuracy",
+        ("classification", "multilabel"),
     ),
     _Figure(
         "majority_accuracy",
@@ -92,6 +102,64 @@ _FIGURES: Final = (
         format_percent,
         "majority class",
     ),
+    _Figure(
+        "r2",
+        "R²",
+        "share of the variance of the test rows that the model explains; always answering their "
+        "mean reaches 0",
+        _three,
+        "R²",
+        _NUMBER,
+    ),
+    _Figure("mae", "Mean absolute error", "in the unit of the label", _measured, "MAE", _NUMBER),
+    _Figure(
+        "rmse",
+        "Root mean squared error",
+        "in the unit of the label; large errors count more",
+        _measured,
+        "RMSE",
+        _NUMBER,
+    ),
+    _Figure(
+        "mean_mae",
+        "Mean absolute error of the mean",
+        "always {mean}, the mean of the training rows",
+        _measured,
+        "MAE of the mean",
+        _NUMBER,
+    ),
+    _Figure(
+        "mean_rmse",
+        "Root mean squared error of the mean",
+        "always {mean}, the mean of the training rows",
+        _measured,
+        "",
+        _NUMBER,
+    ),
+    _Figure(
+        "auc_macro",
+        "ROC AUC, mean over the labels",
+        "each label by itself; 0.5 is chance{labels}",
+        _three,
+        "AUC (macro)",
+        _LABELS,
+    ),
+    _Figure(
+        "auc_micro",
+        "ROC AUC, all labels together",
+        "over all pairs of a row and a label; 0.5 is chance",
+        _three,
+        "AUC (micro)",
+        _LABELS,
+    ),
+    _Figure(
+        "hamming_loss",
+        "Hamming loss",
+        "share of the pairs of a row and a label that the model gets wrong",
+        format_percent,
+        "Hamming loss",
+        _LABELS,
+    ),
 )
 
 
@@ -99,7 +167,7 @@ def model_lines(model: ModelFigures) -> list[FigureLine]:
     """Return the lines of the table; a figure that does not exist for several classes is absent."""
     words = _words(model)
     lines = []
-    for each in _FIGURES:
+    for each in _of_task(model):
         value, reason = getattr(model, each.name), model.absent.get(each.name)
         if value is not None:
             lines.append(FigureLine(each.title, each.text(value), each.meaning.format(**words)))
@@ -113,9 +181,23 @@ def figure_texts() -> list[tuple[str, str, Callable[[float], str]]]:
     return [(each.name, each.title, each.text) for each in _FIGURES]
 
 
+def _of_task(model: ModelFigures) -> list[_Figure]:
+    return [each for each in _FIGURES if model.task in each.tasks]
+
+
 def _words(model: ModelFigures) -> dict[str, str]:
+    """Return the parts of the meanings that depend on the labels."""
+    if model.task == "multilabel":
+        areas = join_words([f"{name} {_three(area)}" for name, area in model.label_auc.items()])
+        return {"accuracy": "all labels of a row are right", "labels": f": {areas}" * bool(areas)}
+    if model.task == "regression":
+        return {"mean": "–" if model.mean is None else _measured(model.mean)}
+    return {"accuracy": "the most probable class is the true one"} | _words_of_classes(model)
+
+
+def _words_of_classes(model: ModelFigures) -> dict[str, str]:
     """Return the parts of the meanings that depend on the classes."""
-    classes = _classes(model)
+    classes, majority = _classes(model), model.majority_class or ""
     if len(classes) == 2:
         auc = (
             f"probability that a row of “{classes[1]}” gets a higher score than a row of "
@@ -125,13 +207,13 @@ def _words(model: ModelFigures) -> dict[str, str]:
             "auc": auc,
             "mean": f" of “{classes[1]}”",
             "brier": f"y of “{classes[1]}”",
-            "majority": model.majority_class,
+            "majority": majority,
         }
     return {
         "auc": "mean over the classes, each against all others; 0.5 is chance",
         "mean": ", mean over the classes",
         "brier": "ies, summed over the classes",
-        "majority": model.majority_class,
+        "majority": majority,
     }
 
 
@@ -142,6 +224,8 @@ def _classes(model: ModelFigures) -> Sequence[str]:
 def model_sentence(model: ModelFigures) -> str:
     """Return the main figures of the model in plain words."""
     rows = f"On {format_count(model.rows)} test rows"
+    if model.task != "classification":
+        return f"{rows} {_other_sentence(model)}"
     if model.accuracy is None or model.majority_accuracy is None:
         return f"{rows} no figure of the model is defined: {_reason(model, 'accuracy')}."
     compared = (
@@ -161,6 +245,27 @@ def model_sentence(model: ModelFigures) -> str:
     return f"{compared} Its AUC, each class against all others, is {format_number(model.auc, 3)}."
 
 
+def _other_sentence(model: ModelFigures) -> str:
+    """Return the main figures of a model of a number or of several labels, after the rows."""
+    if model.task == "regression":
+        if model.mae is None or model.mean_mae is None:
+            return f"no figure of the model is defined: {_reason(model, 'mae')}."
+        explained = f"R² is {_three(model.r2)}" if model.r2 is not None else "there is no R²"
+        return (
+            f"the model is wrong by {_measured(model.mae)} on average; always answering the mean "
+            f"of the training rows would be wrong by {_measured(model.mean_mae)}. Here "
+            f"{explained}."
+        )
+    if model.hamming_loss is None:
+        return f"no figure of the model is defined: {_reason(model, 'hamming_loss')}."
+    area = f"is {_three(model.auc_macro)}" if model.auc_macro is not None else "is not defined"
+    return (
+        f"the model gets {format_percent(model.hamming_loss)} of the labels wrong, and all labels "
+        f"of a row right in {format_percent(model.accuracy)} of the rows. Its AUC, the mean over "
+        f"the labels, {area}."
+    )
+
+
 def _reason(model: ModelFigures, name: str) -> str:
     return model.absent.get(name, "it was not measured")
 
@@ -169,10 +274,11 @@ def model_summary(model: ModelFigures) -> str:
     """Return the figures in one line for the terminal, the AUC first."""
     found = [
         f"{each.short} {each.text(value)}"
-        for each in _FIGURES
+        for each in _of_task(model)
         if each.short and (value := getattr(model, each.name)) is not None
     ]
-    missing = "" if model.auc is not None else f" (no AUC: {_reason(model, 'auc')})"
+    known = model.auc is not None or model.task != "classification"
+    missing = "" if known else f" (no AUC: {_reason(model, 'auc')})"
     return f"Model on {format_count(model.rows)} test rows: {', '.join(found) or 'none'}{missing}."
 
 
@@ -192,6 +298,8 @@ def alone_sentence(alone: AloneFigures) -> str:
     """Return what the active party reaches without the others, and what joining brings."""
     if alone.absent is not None:
         return f"There is no model of {alone.party}’s columns alone: {alone.absent}."
+    if alone.mae is not None:
+        return _alone_with_number(alone, alone.mae)
     auc = "no AUC" if alone.auc is None else f"an AUC of {format_number(alone.auc, 3)}"
     accuracy = f"an accuracy of {format_percent(alone.accuracy)}"
     brings = join_words(
@@ -213,6 +321,33 @@ def alone_sentence(alone: AloneFigures) -> str:
         f"With its columns alone, {alone.party} reaches {auc} and {accuracy} (its own training, "
         f"{format_seconds(alone.seconds)}, no message). Joining brings {brings}."
     )
+
+
+def _alone_with_number(alone: AloneFigures, mae: float) -> str:
+    """Return the same for a model of a number, whose mean absolute error is ``mae``."""
+    explained = "no R²" if alone.r2 is None else f"an R² of {_three(alone.r2)}"
+    figures = f"{explained} and a mean absolute error of {_measured(mae)}"
+    brings = _gain("R²", alone.gain_r2, 1)
+    lower = "" if alone.gain_mae is None else _error_change(alone.gain_mae)
+    joining = f"Joining brings {join_words([each for each in (brings, lower) if each])}."
+    if not alone.columns:
+        return (
+            f"{alone.party} has no columns: alone it can only answer with the mean of the training "
+            f"rows, with {figures}. {joining}"
+        )
+    return (
+        f"With its columns alone, {alone.party} reaches {figures} (its own training, "
+        f"{format_seconds(alone.seconds)}, no message). {joining}"
+    )
+
+
+def _error_change(gain: GainFigure) -> str:
+    """Return by how much joining changes the mean absolute error."""
+    if gain.value is None:
+        return ""
+    value, *ends = (f"{-each:+.4g}".replace("-", "−") for each in (gain.value, *(gain.ci95 or ())))
+    interval = f" (95{NARROW}% interval {ends[1]} to {ends[0]})" if ends else ""
+    return f"{value} in the mean absolute error{interval}"
 
 
 def _gain(name: str, gain: GainFigure | None, scale: int) -> str:

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from configs.targets import Task
 from parties.common.errors import DataError
 from parties.common.traffic import TrafficCounter
 from parties.report.method_names import is_independent_retrain, is_retrain, method_label
@@ -316,7 +317,10 @@ class Confusion(_Part):
 
 
 class GainFigure(_Part):
-    """The figure of the joint model minus that of the active party's own model."""
+    """How much better the joint model is than the active party's own model, by one figure.
+
+    It is the difference of the two figures; for errors, the own model's minus the joint model's.
+    """
 
     value: float | None  # the difference; null if one of the two is not defined
     # Its 95 % interval, from a paired bootstrap over test rows; null if too few resamples have one.
@@ -335,16 +339,22 @@ class AloneFigures(_Part):
     accuracy: float | None = None  # accuracy of the most probable class
     gain_auc: GainFigure | None = None  # what joining brings in AUC
     gain_accuracy: GainFigure | None = None  # what joining brings in accuracy
+    r2: float | None = None  # a number: R²
+    mae: float | None = None  # a number: mean absolute error
+    gain_r2: GainFigure | None = None  # what joining brings in R²
+    gain_mae: GainFigure | None = None  # by how much joining lowers the mean absolute error
     absent: str | None = None  # why the model has no figures; null if it has
 
 
 class ModelFigures(_Part):
     """Figures of the trained model on test rows, before any request.
 
-    A figure is null if it is not defined; ``absent`` then has the reason. Of two classes, the
-    second is the positive one.
+    A figure is null if it is not defined for the task, or if ``absent`` has a reason. Of two
+    classes, the second is the positive one.
     """
 
+    # What the model predicts: one of several classes, a number, or several binary labels.
+    task: Task = "classification"
     rows: int  # number of test rows
     auc: float | None = None  # area under the ROC curve; several classes: mean of one against rest
     # Area under the curve of precision and recall; several classes: mean of one against the rest.
@@ -358,10 +368,22 @@ class ModelFigures(_Part):
     # Mean squared error of the probabilities: of the second class if there are two, else summed
     # over the classes.
     brier: float | None = None
-    accuracy: float | None = None  # accuracy of the most probable class
-    majority_class: str  # the most frequent class of the training rows
+    # Accuracy of the most probable class; several labels: all labels of the row are right.
+    accuracy: float | None = None
+    # The most frequent class of the training rows; null if the labels are no classes.
+    majority_class: str | None = None
     # Accuracy of a model that always predicts it; null without test rows.
     majority_accuracy: float | None = None
+    r2: float | None = None  # a number: coefficient of determination R²
+    mae: float | None = None  # a number: mean absolute error, in its unit
+    rmse: float | None = None  # a number: root mean squared error, in its unit
+    mean: float | None = None  # a number: its mean in the training rows
+    mean_mae: float | None = None  # mean absolute error of a model that always predicts the mean
+    mean_rmse: float | None = None  # root mean squared error of such a model
+    auc_macro: float | None = None  # several labels: mean of their AUCs
+    auc_micro: float | None = None  # several labels: AUC over all pairs of a row and a label
+    hamming_loss: float | None = None  # several labels: share of the wrong labels
+    label_auc: dict[str, float] = {}  # several labels: AUC of each label that has one
     absent: dict[str, str] = {}  # the reason for each figure that is null, by its name
     confusion: Confusion | None = None  # rows by true and predicted class; null without test rows
     alone: AloneFigures | None = None  # the active party alone; null with evaluation.alone = false

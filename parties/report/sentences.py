@@ -165,6 +165,8 @@ def _named(column: Column) -> str:
             return f"accuracy on {column.title}"
         case ATTACK_AUC.group:
             return "AUC of the membership attack (chance is 0.5)"
+        case "Test rows" | "Forgotten rows":
+            return f"{column.title} on {column.group.lower()}"
     return column.title
 
 

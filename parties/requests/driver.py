@@ -126,6 +126,8 @@ class MethodDefaults:
     settings: ClassVar[type[MethodSettings] | None] = None
     # Whether the method can replace labels: D_u stays in D_r, with other labels.
     corrects: ClassVar[bool] = False
+    # Why the method holds only for labels of one of several classes; empty: it holds for any loss.
+    only_classes: ClassVar[str] = ""
     # Whether the method trains a new model and reads the remaining rows alone, so that it makes the
     # same model again when it starts from the version that it made.
     fresh: ClassVar[bool] = False

@@ -422,12 +422,14 @@ def _audit(events: Iterable[Event], view: RequestView, guard: float) -> Audit:
     level = AuditLevel(verified.level)
     figures = verified.audit
     results = []
-    if {"validation_before", "validation_after"} <= figures.keys():
-        lost = float(figures["validation_before"]) - float(figures["validation_after"])
+    for name, measure in (("validation", "accuracy"), ("validation_r2", "r2")):
+        if not {f"{name}_before", f"{name}_after"} <= figures.keys():
+            continue
+        lost = float(figures[f"{name}_before"]) - float(figures[f"{name}_after"])
         results.append(
             AuditResult(
                 name="utility",
-                metric="loss-of-validation-accuracy",
+                metric=f"loss-of-validation-{measure}",
                 value=f"{lost:.4f}",
                 relation=Relation.AT_MOST,
                 threshold=f"{guard:.4f}",

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from parties.common.shared_randomness import Index
 from parties.session.checkpoint import CheckpointContent, CheckpointStore
+from parties.vertical.engine.features import any_label
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.split_model import SplitModel
@@ -119,7 +120,7 @@ def _in_checkpoint(content: CheckpointContent, forgotten: Index) -> Iterator[str
     if (content.tensors["rows"]["map"][rows] >= 0).any():
         yield "row map"
     labels = content.tensors.get("labels")
-    if labels is not None and (labels["labels"][rows] >= 0).any():
+    if labels is not None and any_label(labels["labels"][rows]):
         yield "labels"
     if _stale_copies(content.values["slots"], content.values["members"]):
         yield "copies of the model"

@@ -8,7 +8,7 @@ from parties.common.errors import DataError
 from parties.common.progress import ProgressListener
 from parties.data.holding import Holding, read_holding
 from parties.data.party_settings import VerticalConfig, VerticalPartySettings
-from parties.data.preprocess import declared_preprocessing
+from parties.data.preprocess import declared_preprocessing, declared_target
 from parties.session.setup import StartOptions
 from parties.session.start import start_party
 from parties.vertical.engine.party import VerticalParty
@@ -44,6 +44,7 @@ def set_up_party(
         settings.data,
         folder=start.folder,
         classes=agreement.labels.classes,
+        task=agreement.labels.task,
         active=agreement.parties[name].role == "active",
         progress=start.progress.step,
     )
@@ -70,6 +71,8 @@ def _check_holding(
     _refuse_other_columns(holding, agreement.parties[name].columns)
     if agreement.preprocessing == "declared":
         declared_preprocessing(holding, settings.data)
+        if agreement.parties[name].role == "active" and agreement.labels.task == "regression":
+            declared_target(settings.data)
 
 
 def _refuse_large_batch(holding: Holding, batch: int) -> None:

@@ -8,6 +8,7 @@ from queue import Empty, Full, Queue
 from threading import Lock
 from typing import Any, TypeAlias
 
+from configs.targets import Task
 from parties.common.errors import PartyError
 from parties.data.predictions import Probabilities
 from parties.data.sources.source import DataSettings
@@ -44,6 +45,11 @@ class KeptModelPredictions:
         self._closed: Unavailable | None = self._absent(list(party.agreement.passive))
         self.fallback = False
         self._missing: Sequence[str] = ()  # absent parties, while a fallback model predicts
+
+    @property
+    def task(self) -> Task:
+        """What the model predicts."""
+        return self._party.agreement.labels.task
 
     @property
     def classes(self) -> Sequence[str]:

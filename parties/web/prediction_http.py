@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from configs.errors import ConfigError
+from configs.targets import Task
 from parties.common.errors import DataError, PartyError, StorageError
 from parties.data.predictions import Predictions, Probabilities
 from parties.data.requested_ids import id_columns, parse_ids
@@ -27,8 +28,12 @@ class AnswersPredictions(Protocol):
     latencies: Latencies
 
     @property
+    def task(self) -> Task:
+        """Return what the model predicts."""
+
+    @property
     def classes(self) -> Sequence[str]:
-        """Return the names of the classes."""
+        """Return the names of the classes or labels; empty for a number."""
 
     @property
     def data(self) -> DataSettings:
@@ -153,7 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
         started, service = perf_counter(), self.server.service
         asked = parse_ids(self._ids(), id_columns(service.data))
         found, fallback = service.answer(asked.ids)
-        predicted = Predictions(asked.texts, service.classes, found).as_json()
+        predicted = Predictions(asked.texts, service.classes, found, service.task).as_json()
         answer: dict[str, Any] = {"predictions": predicted}
         if fallback:
             answer["fallback"] = True

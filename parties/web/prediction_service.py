@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from configs.targets import Task
 from parties.common.errors import PartyError
 from parties.data.predictions import Probabilities
 from parties.data.sources.source import DataSettings
@@ -131,6 +132,11 @@ class PredictionService:
         self._left: set[str] = set()  # parties because of which the last session ended
 
     # --- for callers ------------------------------------------------------------------------------
+
+    @property
+    def task(self) -> Task:
+        """What the model predicts."""
+        return self._party.agreement.labels.task
 
     @property
     def classes(self) -> Sequence[str]:

@@ -1,6 +1,6 @@
 """Three parties with a kept model inside a test: one training, then sessions of the service."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -179,9 +179,14 @@ class KeptTrio:
         return {name: party_models(self.party(name)) for name in self.names}
 
 
-def train_trio(folder: Path, rows: int = 240, **changes: Any) -> KeptTrio:
-    """Write data and certificates, train, and keep the model."""
-    write_data(folder, rows)
+def train_trio(
+    folder: Path,
+    rows: int = 240,
+    write: Callable[[Path, int], None] | None = None,
+    **changes: Any,
+) -> KeptTrio:
+    """Write data and certificates, train, and keep the model; ``write`` writes the tables."""
+    (write or write_data)(folder, rows)
     certify(folder)
     unlearning = {"method": "retrain-local", "compare": ("fine-tune", "relabel"), "retrains": 2}
     plan = {"training": TRAINING, "unlearning": unlearning, **changes}

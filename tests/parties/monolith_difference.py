@@ -82,7 +82,7 @@ def training_difference(folder: Path, optimiser: str = "adam") -> tuple[int, flo
         descent = OPTIMISERS[optimiser](model.parameters, 0.01)
         train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, EPOCHS, BATCH))
         for batch in islice(
-            _batches(split_model, vfl_pb2.TRAIN_ROWS), EPOCHS * _per_epoch(split_model)
+            batches(split_model, vfl_pb2.TRAIN_ROWS), EPOCHS * _per_epoch(split_model)
         ):
             descent.zero_grad()
             model.loss(batch).backward()
@@ -115,11 +115,11 @@ def fedora_difference(
         )
         single_process = Fedora(model, **settings)
         result = run_fedora(split_model, settings["gamma"], 0.0)
-        batches = _batches(split_model, vfl_pb2.RETAIN)
+        order = batches(split_model, vfl_pb2.RETAIN)
         share = changes.get("retain_share", SHARE)
         steps = retain_steps(share, len(split_model.rows.retain), BATCH) if share else 0
         for _ in range(ITERATIONS):
-            single_process.iterate(split_model.rows.forgotten, list(islice(batches, steps)))
+            single_process.iterate(split_model.rows.forgotten, list(islice(order, steps)))
         multiplier = result.iterations[-1]["multiplier"] or 0.0
         return (
             multiplier,
@@ -180,7 +180,7 @@ def largest_difference(split_model: SplitModel, sessions: Sessions, model: Monol
     )
 
 
-def _batches(split_model: SplitModel, rows: vfl_pb2.Rows) -> Iterator[np.ndarray]:
+def batches(split_model: SplitModel, rows: vfl_pb2.Rows) -> Iterator[np.ndarray]:
     """The batches of all epochs, in the order of the shared randomness."""
     epoch = 0
     while True:

@@ -1,7 +1,7 @@
 """Three parties inside a test: real certificates, real PSI and memory lines."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -43,6 +43,9 @@ PAPER: dict[str, Any] = {
 }
 
 
+# Of the columns of ``write_data`` and of the tables of ``other_labels``.
+RANGES = {name: [-4, 8] for name in "xyz"}
+RANGES |= {f"x{at}": [-4, 400] for at in range(10)} | {"label": [25, 346]}
 LONG = {"learning_rate": 0.01, "batch": 16, "epochs": 5}  # a training of more epochs
 LIMITS = {
     "join_seconds": 20.0,
@@ -91,8 +94,8 @@ def party_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, Vert
     plan = {name: {"kind": "csv", "path": f"{name}.csv"} for name in PARTIES}
     for data in plan.values():
         data["id"] = {"columns": ["id"]}  # type: ignore[assignment]
-        data["ranges"] = {name: [-4, 8] for name in "xyz"}  # type: ignore[assignment]
-    plan["hub"]["label"] = "label"
+        data["ranges"] = RANGES  # type: ignore[assignment]
+    plan["hub"]["label"] = _label(folder / "hub.csv")
     apart = {"statistics": str(folder / STATISTICS)} if (folder / STATISTICS).exists() else {}
     files = {"hub": {name: str(folder / f"{name}.txt") for name in requests}}
     return {
@@ -109,6 +112,13 @@ def party_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, Vert
         )
         for name, data in plan.items()
     }
+
+
+def _label(table: Path) -> str | tuple[str, ...]:
+    """The label column ``label``, or the columns of several binary labels: label-a, label-b."""
+    header = table.read_text().splitlines()[0] if table.exists() else ""
+    several = tuple(name for name in header.split(",") if name.startswith("label-"))
+    return several or "label"
 
 
 def public_statistics(folder: Path) -> None:
@@ -142,15 +152,22 @@ def certify(folder: Path) -> None:
 
 @contextmanager
 def open_split_model(
-    folder: Path, rows: int = 240, **changes: Any
+    folder: Path,
+    rows: int = 240,
+    write: Callable[[Path, int], None] | None = None,
+    **changes: Any,
 ) -> Iterator[tuple[SplitModel, dict[str, PassiveSession]]]:
-    """The active party's split model, and the passive parties' sessions."""
-    write_data(folder, rows)
+    """The active party's split model, and the passive parties' sessions.
+
+    ``write`` writes the tables into the folder.
+    """
+    (write or write_data)(folder, rows)
     certify(folder)
     agreed = {"unlearn": [{"name": "some"}], **changes}
     solved = changes.get("training", {}).get("optimiser") == "newton-cg"
     unlearning = {"fedora": {"start": "original"}} if solved else {}
-    agreed["unlearning"] = _compared(changes.get("unlearning", unlearning))
+    if "task" not in changes.get("labels", {}):  # other labels compare no methods
+        agreed["unlearning"] = _compared(changes.get("unlearning", unlearning))
     plan, port = agreement(**agreed), MemoryPort()
     sessions: dict[str, PassiveSession] = {}
 

@@ -43,7 +43,8 @@ def run(
         before(folder)
     for name, text in (ids or {}).items():
         (folder / f"{name}.txt").write_text(text)
-    unlearning = QUICK | {"fedora": FEDORA | (fedora or {})}
+    other = "task" in changes.get("labels", {})  # other labels compare no methods
+    unlearning = {} if other else QUICK | {"fedora": FEDORA | (fedora or {})}
     plan = agreement(**{"training": TRAINING, "unlearning": unlearning, **changes})
     port = MemoryPort()
     received = {"hub": [] if events is None else events}

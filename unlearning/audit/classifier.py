@@ -203,12 +203,12 @@ def paired_gains(better: Tensor, base: Tensor, labels: Tensor, seed: int) -> Gai
         if resampled and resampled[0] is not None and resampled[1] is not None:
             differences["auc"].append(resampled[0] - resampled[1])
     gain = None if areas[0] is None or areas[1] is None else areas[0] - areas[1]
-    intervals = {name: _interval(each) for name, each in differences.items()}
+    intervals = {name: middle(each) for name, each in differences.items()}
     return Gains(Gain(gain, intervals["auc"]), Gain(accuracy, intervals["accuracy"]))
 
 
-def _interval(values: list[float]) -> tuple[float, float] | None:
-    """Return the middle 95 % of the values of a bootstrap; None if most resamples have none."""
+def middle(values: list[float]) -> tuple[float, float] | None:
+    """Return the middle 95 % of the ``values`` of a bootstrap; None if most resamples have none."""
     if 2 * len(values) < RESAMPLES:
         return None
     low, high = np.quantile(values, (0.025, 0.975))

@@ -39,8 +39,8 @@ Rows = NDArray[np.int64]
 class Outputs:
     """A model's outputs on some rows, with the labels of these rows."""
 
-    logits: Tensor  # [rows, classes]
-    labels: Tensor  # [rows]
+    logits: Tensor  # [rows, classes]; of a number the number itself, [rows, 1]
+    labels: Tensor  # [rows], or [rows, labels] of several binary labels
 
 
 @dataclass(frozen=True, slots=True)

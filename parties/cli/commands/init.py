@@ -194,7 +194,8 @@ def _show_columns(new: "NewFiles", console: Console) -> None:
 
     counts = {use.value: len(new.proposal.of_use(use)) for use in ColumnUse}
     ids = ", ".join(new.proposal.ids)
-    label = f", label {new.proposal.label} ({len(new.proposal.classes)} classes)"
+    kind = f"{len(new.proposal.classes)} classes" if new.proposal.classes else "a number"
+    label = f", label {new.proposal.label} ({kind})"
     console.print(
         f"ID {ids}{label if new.proposal.label else ''}, {counts['numeric']} numeric, "
         f"{counts['categorical']} categorical, {counts['ignored']} ignored columns",

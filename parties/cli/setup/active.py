@@ -31,8 +31,7 @@ def start_federation(options: InitOptions, confirm: Confirm | None) -> NewFiles:
     table = open_table(options.file, options.table)
     label = options.label or _proposed_label(table, options, confirm)
     proposal = table.proposal(label)
-    size = table.sample.rows, proposal.features
-    text = agreement_text(options, proposal.classes, *size)
+    text = agreement_text(options, proposal, table.sample.rows)
     whole = text
     if not options.partner:
         features = max(1, proposal.features)
@@ -60,7 +59,7 @@ def _proposed_label(table: OpenedTable, options: InitOptions, confirm: Confirm |
     if not candidates:
         raise DataError(
             f"{table.sample.file} has no column with 2 to 20 different values in all rows",
-            "state the column with the labels: --label COLUMN",
+            "state the column with the labels, which may be a number: --label COLUMN",
         )
     best = candidates[0]
     classes = len(set(table.sample.columns[best]))

@@ -1,9 +1,9 @@
 """Text of the agreement that ``vfl init`` proposes, with defaults that scale with the table."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from parties.cli.setup.options import InitOptions
+from parties.data.detection.columns import TableProposal
 from parties.data.sources.csv_source import toml_text
 
 _STEPS: Final = 150  # an epoch has about this many steps
@@ -26,20 +26,19 @@ def scaled_width(features: int) -> int:
     return _power(features, *_WIDTHS)
 
 
-def agreement_text(options: InitOptions, classes: Sequence[str], rows: int, features: int) -> str:
+def agreement_text(options: InitOptions, proposal: TableProposal, rows: int) -> str:
     """Return the agreement; without a partner, the partner adds its entry with ``--join``.
 
     Args:
         options: the options of the command.
-        classes: the classes of the label.
-        rows: number of rows of the active party's table.
-        features: number of its numeric and categorical columns.
+        proposal: the use of the columns of the active party's table.
+        rows: number of rows of the table.
     """
+    features = proposal.features
     entries = [party_entry(options.party, "active", features)]
     if options.partner:
         entries.append(party_entry(options.partner, "passive", features))
     parties = "\n".join(entries)
-    named = ", ".join(map(toml_text, classes))
     return f"""\
 #:schema ./agreement.schema.json
 # Agreement of the federation {options.federation}: the same file at all parties.
@@ -48,8 +47,7 @@ def agreement_text(options: InitOptions, classes: Sequence[str], rows: int, feat
 
 federation = "{options.federation}"
 
-[labels]
-classes = [{named}]
+{_labels(proposal)}
 
 {parties}
 [psi]
@@ -66,6 +64,18 @@ learning_rate = 0.001
 [limits]
 join_seconds = 3600.0    # how long the first party waits for the others
 """
+
+
+def _labels(proposal: TableProposal) -> str:
+    """Return the table [labels]."""
+    if proposal.task == "classification":
+        return f"[labels]\nclasses = [{', '.join(map(toml_text, proposal.classes))}]"
+    return f"""\
+[labels]
+# {toml_text(proposal.label or "")} is a number: the model predicts it in its own unit. For a label
+# of few classes, write classes = ["...", "..."] in place of the next two keys.
+task = "regression"
+loss = "squared"    # or "absolute", with which few large errors count less"""
 
 
 def party_entry(name: str, role: str, features: int) -> str:

@@ -60,6 +60,7 @@ class NewFiles:
             self.settings.data,
             folder=self.path.parent,
             classes=self.agreement.labels.classes,
+            task=self.agreement.labels.task,
             active=self.agreement.active == self.options.party,
         )
 

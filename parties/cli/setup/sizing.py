@@ -86,13 +86,22 @@ def _measured_step(
     batch = agreement.training.batch
     draws = torch.Generator().manual_seed(0)
     inputs = {name: torch.randn(batch, features[name], generator=draws) for name in parts}
-    classes = torch.arange(batch) % len(agreement.labels.classes)
+    labels = _labels(agreement, batch)
     times = []
     for _ in range(_TRIALS):
         start = clock()
         optimiser.zero_grad()
-        logits = active([parts[name](inputs[name]) for name in parts])
-        torch.nn.functional.cross_entropy(logits, classes).backward()  # type: ignore[no-untyped-call]
+        outputs = active([parts[name](inputs[name]) for name in parts])
+        active.target.loss(outputs, labels).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         times.append(clock() - start)
     return sorted(times)[_TRIALS // 2]
+
+
+def _labels(agreement: VerticalAgreement, rows: int) -> torch.Tensor:
+    """Return made-up labels of the agreed kind, [rows], or [rows, labels] of several labels."""
+    plan = agreement.labels
+    if plan.task == "classification":
+        return torch.arange(rows) % len(plan.classes)
+    shape = (rows, plan.outputs) if plan.task == "multilabel" else (rows,)
+    return torch.zeros(shape)

@@ -74,7 +74,8 @@ class OpenedTable:
         """Return the proposed use of the columns.
 
         Raises:
-            DataError: the label is unknown, has missing values, or not 2 to 20 classes.
+            DataError: the label is unknown, has missing values, or is no number and has not 2 to 20
+                classes.
         """
         check_known(self.sample, [label] if label else [], "--label")
         return propose_columns(self.sample, self.form.decimal, self.ids, label)

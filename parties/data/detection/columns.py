@@ -11,6 +11,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import Final
 
+from configs.targets import Task
 from parties.common.errors import DataError
 from parties.data.detection.csv_form import has_thousands
 from parties.data.detection.table_sample import TableSample
@@ -86,7 +87,7 @@ class TableProposal:
         columns: the columns in the order of the table.
         ids: the columns that together form the ID.
         label: the column with the labels; None at a party without labels.
-        classes: the classes of the label, sorted; empty without a label.
+        classes: the classes of the label, sorted; empty without a label, or if it is a number.
         missing: texts that mark a missing value, besides empty cells.
     """
 
@@ -95,6 +96,11 @@ class TableProposal:
     label: str | None
     classes: tuple[str, ...]
     missing: tuple[str, ...]
+
+    @property
+    def task(self) -> Task:
+        """What the model predicts: a class, or a number."""
+        return "regression" if self.label and not self.classes else "classification"
 
     def of_use(self, use: ColumnUse) -> tuple[ColumnProposal, ...]:
         """Return the columns of one use."""
@@ -118,17 +124,18 @@ def propose_columns(
         label: the column with the labels; None: the table has no labels.
 
     Raises:
-        DataError: the label has missing values, or not 2 to 20 classes.
+        DataError: the label has missing values, or is no number and has not 2 to 20 classes.
     """
     marks = _marks_of_missing(sample, {*ids, label})
-    classes = () if label is None else _classes(sample, label, marks)
+    classes = () if label is None else _classes(sample, label, marks, decimal)
     proposals = []
     for name, cells in sample.columns.items():
         values = [cell for cell in cells if cell and cell not in marks]
         if name in ids:
             use, reason = ColumnUse.ID, "the ID of a row"
         elif name == label:
-            use, reason = ColumnUse.LABEL, f"{len(classes)} classes"
+            kind = f"{len(classes)} classes" if classes else f"{len(set(values))} numbers"
+            use, reason = ColumnUse.LABEL, kind
         elif name in sample.dates:
             use, reason = ColumnUse.IGNORED, _DATE_REASON
         else:
@@ -221,12 +228,10 @@ def check_known(sample: TableSample, names: Sequence[str], option: str) -> None:
             )
 
 
-def _classes(sample: TableSample, label: str, marks: frozenset[str]) -> tuple[str, ...]:
-    if label in sample.inexact:
-        raise DataError(
-            f"column {label!r} of {sample.file} has binary fractions, so its classes have no names",
-            "store the label as text or as a whole number, or choose another column with --label",
-        )
+def _classes(
+    sample: TableSample, label: str, marks: frozenset[str], decimal: Decimal
+) -> tuple[str, ...]:
+    """Return the classes of the label; empty if it is a number: more than 20, or with decimals."""
     cells = sample.columns[label]
     void = sum(not cell or cell in marks for cell in cells)
     if void:
@@ -235,11 +240,21 @@ def _classes(sample: TableSample, label: str, marks: frozenset[str]) -> tuple[st
             "remove these rows, or choose another column with --label COLUMN",
         )
     classes = set(cells)
+    if len(classes) > 1 and _are_numbers(classes, decimal):
+        if len(classes) > MAX_CLASSES or not all(map(_is_whole, classes)):
+            return ()
+        if label in sample.inexact:
+            raise DataError(
+                f"column {label!r} of {sample.file} has few whole numbers, stored as binary "
+                "fractions, so its classes have no names",
+                "store the label as text or as a whole number, or choose another column with "
+                "--label",
+            )
     if not MIN_CLASSES <= len(classes) <= MAX_CLASSES:
         raise DataError(
             f"column {label!r} of {sample.file} has {len(classes)} different values",
-            f"a label has {MIN_CLASSES} to {MAX_CLASSES} classes; choose another column with "
-            "--label COLUMN",
+            f"a label has {MIN_CLASSES} to {MAX_CLASSES} classes, or is a number; choose another "
+            "column with --label COLUMN",
         )
     if all(_WHOLE.fullmatch(each) for each in classes):
         return tuple(sorted(classes, key=lambda each: (int(each), each)))
@@ -292,6 +307,11 @@ def _marks_of_missing(sample: TableSample, others: set[str | None]) -> frozenset
 def _has_decimals(cells: Sequence[str]) -> bool:
     """Return whether a column has numbers with decimal places, which are no IDs."""
     return any(map(_DECIMALS.fullmatch, cells))
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether a number is whole; ``1.0`` and ``1,00`` are."""
+    return not text.replace(",", ".").partition(".")[2].strip("0")
 
 
 def _are_numbers(texts: set[str], decimal: Decimal) -> bool:

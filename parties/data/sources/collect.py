@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Literal, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
+from pydantic import Field
 
 from configs.table import Count
+from configs.targets import Task
 from parties.common.errors import DataError, ResourceError
-from parties.data.sources.arrays import Array, Index, Progress
+from parties.data.sources.arrays import Array, Index, Labels, Progress
 from parties.data.sources.cells import LARGEST, describe_fault, is_text
 from parties.data.sources.records import (
     ABSENT,
@@ -26,7 +28,7 @@ from parties.data.sources.records import (
     normalise_ids,
     row_ids,
 )
-from parties.data.sources.source import DataSettings
+from parties.data.sources.source import DataSettings, ReadOptions
 from parties.data.sources.store import MEMORY, ArrayStore, IdStore
 from parties.data.sources.table import Table
 
@@ -38,10 +40,14 @@ TEXT_HINT = "list columns of text under categorical, and texts for absent values
 class TableSettings(DataSettings):
     """Keys that all table sources have."""
 
+    tasks: ClassVar[tuple[Task, ...]] = ("classification", "regression", "multilabel")
+
     # Numeric columns; absent: all except the ID, the label and the categorical columns.
     numeric: tuple[str, ...] | None = None
     categorical: tuple[str, ...] = ()  # categorical columns
-    label: str | None = None  # column with the labels; only for the active party and for clients
+    # Column with the labels; only for the active party and for clients. labels.task = "multilabel":
+    # the list of the columns, one per label, with the cells 0 and 1.
+    label: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     label_strip: str = ""  # characters that are removed from the end of labels
     missing: tuple[str, ...] = ()  # texts that mark a missing value, besides empty cells and NULL
     # Which of several rows with the same ID is used; absent: duplicate IDs are an error.
@@ -49,15 +55,26 @@ class TableSettings(DataSettings):
     max_rows: Count = 100_000_000  # largest number of rows; a larger table is refused
     max_columns: Count = 10_000  # largest number of columns; a wider table is refused
 
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Names of the columns with labels; empty without labels."""
+        return (self.label,) if isinstance(self.label, str) else self.label or ()
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnRoles:
     """The names of the columns to read, grouped by use."""
 
     ids: tuple[str, ...]
-    label: str | None
-    numeric: tuple[str, ...]
+    label: str | None  # column with the classes
+    numeric: tuple[str, ...]  # features, then ``targets``
     categorical: tuple[str, ...]
+    targets: tuple[str, ...] = ()  # columns with labels that are numbers
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The numeric columns that are features."""
+        return self.numeric[: len(self.numeric) - len(self.targets)]
 
     def listed(self) -> list[tuple[str, str]]:
         """Return a pair (use, column name) for every column to read."""
@@ -106,8 +123,7 @@ class Sheet(Protocol):
 def collect_records(
     data: TableSettings,
     sheets: Iterable[AbstractContextManager[Sheet]],
-    classes: Sequence[str],
-    progress: Progress,
+    options: ReadOptions,
     memory: int = MEMORY,
 ) -> Records:
     """Read the records of all tables in ``sheets``.
@@ -123,20 +139,27 @@ def collect_records(
     for context in sheets:
         with context as sheet:
             _refuse_bad_columns(data, sheet)
-            collector = collector or _Collector(data, _roles(data, sheet.columns), classes, memory)
+            roles = _roles(data, sheet.columns, options.task)
+            collector = collector or _Collector(data, roles, options.classes, memory)
             _refuse_unknown_columns(collector.roles, sheet)
-            collector.read(sheet, progress)
+            collector.read(sheet, options.progress)
     if collector is None:
         raise DataError("the party settings name neither a file nor a query")
     return collector.records()
 
 
-def _roles(data: TableSettings, columns: Sequence[str]) -> ColumnRoles:
+def _roles(data: TableSettings, columns: Sequence[str], task: Task) -> ColumnRoles:
     ids = () if data.id == "row" else data.id.columns
-    other_uses = {*ids, *data.categorical, data.label}
+    labels = data.label_columns
+    other_uses = {*ids, *data.categorical, *labels}
     rest = tuple(column for column in columns if column not in other_uses)
+    numeric, text = rest if data.numeric is None else data.numeric, task == "classification"
     roles = ColumnRoles(
-        ids, data.label, rest if data.numeric is None else data.numeric, data.categorical
+        ids,
+        labels[0] if labels and text else None,
+        numeric if text else numeric + labels,
+        data.categorical,
+        () if text else labels,
     )
     uses = Counter(column for _, column in roles.listed())
     for column in (column for column, count in uses.items() if count > 1):
@@ -224,7 +247,8 @@ class _Collector:
         self._absent = frozenset({"", *data.missing})
         self._classes = {name: at for at, name in enumerate(classes)} | {"": ABSENT}
         self._ids, self._numbers = IdStore(memory), ArrayStore(np.int64, memory=memory)
-        self._numeric = ArrayStore(np.float64, len(roles.numeric), memory)
+        self._numeric = ArrayStore(np.float64, len(roles.features), memory)
+        self._targets = ArrayStore(np.float64, len(roles.targets), memory)
         self._codes = ArrayStore(np.int32, len(roles.categorical), memory)
         self._labels = ArrayStore(np.int64, memory=memory)
         self._known = {column: _Codes(column, self._absent) for column in roles.categorical}
@@ -265,9 +289,9 @@ class _Collector:
     def records(self) -> Records:
         """Return the records of all sheets. Raises ``DataError`` if a column has no value."""
         self._refuse_void()
-        features = self.roles.numeric + self.roles.categorical
+        features = self.roles.features + self.roles.categorical
         table = Table(
-            numeric=self.roles.numeric,
+            numeric=self.roles.features,
             categorical={name: tuple(codes.texts) for name, codes in self._known.items()},
             numbers=self._numeric.array(),
             codes=self._codes.array(),
@@ -278,9 +302,16 @@ class _Collector:
             numbers=self._numbers.array(),
             ids=self._ids.ids(),
             table=table if features else None,
-            labels=None if self.roles.label is None else self._labels.array(),
+            labels=self._label_array(),
             digest=self._digest(table),
         )
+
+    def _label_array(self) -> Labels | None:
+        """The labels: class indices, [rows], or numbers, [rows] or [rows, labels]."""
+        if self.roles.targets:
+            targets = self._targets.array()
+            return targets[:, 0] if len(self.roles.targets) == 1 else targets
+        return None if self.roles.label is None else self._labels.array()
 
     def _add_ids(self, sheet: Sheet, chunk: Chunk, empty: _Tally) -> None:
         if self.roles.ids:
@@ -300,6 +331,9 @@ class _Collector:
             kinds, tally = faults.setdefault(at, (set(), _Tally()))
             kinds.update(map(describe_fault, set(numeric[rows, at].tolist())))
             tally.add(chunk.numbers[rows].tolist())
+        if self.roles.targets:
+            numeric, targets = np.split(numeric, [len(self.roles.features)], axis=1)
+            self._targets.append(targets)
         self._numeric.append(numeric)
         codes = np.empty((len(numeric), len(self._known)), np.int32)
         for at, (column, known) in enumerate(self._known.items()):
@@ -340,7 +374,8 @@ class _Collector:
             )
 
     def _digest(self, table: Table) -> bytes:
-        stores = (self._numbers, self._numeric, self._codes, self._labels)
+        stores = [self._numbers, self._numeric, self._codes, self._labels]
+        stores += [self._targets] if self.roles.targets else []
         parts = [self._ids.digest(), *(store.digest() for store in stores)]
         described = repr((self._files, self.roles.listed(), table.categorical)).encode()
         return sha256(b"".join(parts) + described).digest()

@@ -65,7 +65,7 @@ class CsvData(TableSettings):
     def named_columns(self) -> dict[str, str]:
         """The columns that the settings name, each with its use."""
         ids = self.id.columns if isinstance(self.id, IdColumns) else ()
-        uses = {"id": ids, "label": (self.label,) if self.label else ()}
+        uses = {"id": ids, "label": self.label_columns}
         uses |= {"numeric": self.numeric or (), "categorical": self.categorical}
         return {column: use for use, columns in uses.items() for column in columns}
 
@@ -80,7 +80,7 @@ class CsvData(TableSettings):
         """
         paths = data_paths(self.path, self.test_path, self.id)
         sheets = (open_csv(self, options.folder, path) for path in paths)
-        return collect_records(self, sheets, options.classes, options.progress)
+        return collect_records(self, sheets, options)
 
     def check_head(self, file: str, head: bytes) -> str:
         """Check that a file begins with a header that has all columns of the settings.

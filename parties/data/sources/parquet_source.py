@@ -58,7 +58,7 @@ class ParquetData(TableSettings):
         """
         paths = data_paths(self.path, self.test_path, self.id)
         sheets = (_open_parquet(self, options.folder, path) for path in paths)
-        return collect_records(self, sheets, options.classes, options.progress)
+        return collect_records(self, sheets, options)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from hashlib import sha256
 import numpy as np
 
 from parties.common.errors import DataError
-from parties.data.sources.arrays import Array, Images, Index, Mask
+from parties.data.sources.arrays import Array, Images, Index, Labels, Mask
 from parties.data.sources.table import Table
 from psi.errors import PsiError
 from psi.ids import join_columns, normalise
@@ -27,7 +27,8 @@ class Records:
         ids: normalised ID of each record.
         table: feature columns.
         images: ``[rows, channels, h, w]``.
-        labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``, ``[rows]``.
+        labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``, ``[rows]``; or numbers,
+            NaN if absent, ``[rows]``, or ``[rows, labels]`` of several labels.
         digest: SHA-256 of all data that was read.
         trains: number of files with training rows; these files are the first ones in ``files``, and
             all later files have test rows.
@@ -39,7 +40,7 @@ class Records:
     ids: Sequence[bytes]
     table: Table | None = None
     images: Images | None = None
-    labels: Index | None = None
+    labels: Labels | None = None
     digest: bytes = b""
     trains: int = 1
 
@@ -126,7 +127,7 @@ def join_records(parts: Sequence[Records], trains: int = 1) -> Records:
     tables = [part.table for part in parts if part.table is not None]
     if len({table.numeric for table in tables}) > 1:
         raise DataError("the training file and the test file have different numbers of features")
-    labels = [part.labels for part in parts if part.labels is not None]
+    labels: list[Array] = [part.labels for part in parts if part.labels is not None]
     records = Records(
         files=tuple(file for part in parts for file in part.files),
         unit=parts[0].unit,

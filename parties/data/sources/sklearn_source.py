@@ -1,11 +1,12 @@
 """Scikit-learn source: the data sets bundled with scikit-learn, without files or downloads."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from configs.targets import Task
 from parties.common.errors import DataError
-from parties.data.sources.arrays import Images
+from parties.data.sources.arrays import Images, Labels
 from parties.data.sources.images import ImagePart, ImageSettings, crop_images, require_row_ids
 from parties.data.sources.records import Records, class_indices, join_records, row_ids
 from parties.data.sources.source import ReadOptions
@@ -18,7 +19,10 @@ class SklearnData(ImageSettings):
     """A data set that comes with scikit-learn."""
 
     kind: Literal["sklearn"]
-    name: Literal["digits", "breast_cancer", "iris", "wine"]  # data set
+    tasks: ClassVar[tuple[Task, ...]] = ("classification", "regression")
+
+    # Data set; the label of diabetes is a number, the label of the others a class.
+    name: Literal["digits", "breast_cancer", "iris", "wine", "diabetes"]
     features: bool = True  # whether the party has the features
     columns: tuple[int, ...] | None = None  # indices of the columns of a table; absent: all
     label: bool = False  # whether the party has the labels
@@ -34,7 +38,6 @@ class SklearnData(ImageSettings):
 
         bundled = getattr(datasets, f"load_{self.name}")()
         numbers = np.arange(len(bundled.target))
-        names = [str(bundled.target_names[label]) for label in bundled.target]
         pictures = self.name == "digits"
         records = Records(
             files=((self.name, len(numbers)),),
@@ -43,9 +46,27 @@ class SklearnData(ImageSettings):
             ids=row_ids(self.name, numbers),
             images=_images(self, bundled) if self.features and pictures else None,
             table=_table(self, bundled) if self.features and not pictures else None,
-            labels=class_indices(names, options.classes) if self.label else None,
+            labels=_labels(self, bundled, options) if self.label else None,
         )
         return join_records([records])
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """``target``, the name that scikit-learn gives the label; empty without labels."""
+        return ("target",) if self.label else ()
+
+
+def _labels(data: SklearnData, bundled: Any, options: ReadOptions) -> Labels:
+    """The labels of the data set, ``[rows]``: class indices, or numbers."""
+    names = getattr(bundled, "target_names", None)
+    if (names is None) is not (options.task == "regression"):
+        kind, task = ("a number", "regression") if names is None else ("a class", "classification")
+        raise DataError(
+            f"the label of the data set {data.name} is {kind}", f"set labels.task = {task!r}"
+        )
+    if names is None:
+        return np.asarray(bundled.target, np.float64)
+    return class_indices([str(names[label]) for label in bundled.target], options.classes)
 
 
 def _images(data: SklearnData, bundled: Any) -> Images:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 from pydantic import Field, field_validator
 
 from configs.table import ConfigTable, Fraction
+from configs.targets import Task
 from parties.common.errors import DataError
 from parties.data.sources.arrays import Progress
 
@@ -40,11 +41,13 @@ class ReadOptions:
         folder: folder in which relative paths are resolved.
         classes: names of all classes; a label is an index into these names.
         progress: called with the number of rows read since the last call.
+        task: what the labels are: a class, a number, or several binary labels, named ``classes``.
     """
 
     folder: Path
     classes: Sequence[str]
     progress: Progress = lambda _: None
+    task: Task = "classification"
 
 
 class DataSettings(ConfigTable):
@@ -55,6 +58,8 @@ class DataSettings(ConfigTable):
 
     # The keys that name labels; a source without labels sets none of the keys.
     label_keys: ClassVar[tuple[str, ...]] = ("label",)
+    # What the labels of the source can be.
+    tasks: ClassVar[tuple[Task, ...]] = ("classification",)
 
     # IDs of the rows; the parties find common rows by these IDs. "row": the ID is the file name and
     # the line number. A table: the key columns names the columns that form the ID.
@@ -79,6 +84,11 @@ class DataSettings(ConfigTable):
     def has_labels(self) -> bool:
         """Whether the settings name labels."""
         return any(getattr(self, key) for key in self.label_keys)
+
+    @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Names of the columns with labels, as in ``ranges``; empty if labels have no column."""
+        return ()
 
     def read(self, options: ReadOptions) -> "Records":
         """Read the records of all files, or of all queries.

@@ -105,7 +105,7 @@ class SqlData(TableSettings):
             if self.test_query is not None:
                 queries[_TEST] = self.test_query
             sheets = (_sheet(connection, name, query, self) for name, query in queries.items())
-            return collect_records(self, sheets, options.classes, options.progress)
+            return collect_records(self, sheets, options)
 
 
 def read_first_rows(

@@ -13,6 +13,7 @@ from configs.agreement import RowRequest, VerticalAgreement
 from configs.config_file import read_config
 from models.ensemble import Ensemble
 from models.initialisation import build_seeded
+from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index, derive_key, permutation, torch_seed
 from parties.data import preprocess
 from parties.data.holding import Holding, read_holding
@@ -136,9 +137,16 @@ def read_pooled_data(
 
     Raises:
         LookupError: a party lacks the features or labels that its role requires.
+        PolicyError: the labels are not one of several classes.
     """
     read = read_config(config, SCHEMA, tuple(changes))
     agreement = read.agreement
+    if agreement.labels.task != "classification":
+        raise PolicyError(
+            f"a study of many models measures class probabilities, but {config.name} has "
+            f"labels.task = {agreement.labels.task!r}",
+            "use a config whose labels are classes",
+        )
     holdings = {
         name: read_holding(
             read.settings(name).data,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from configs.targets import Task
 from parties.report.charts.plots import (
     BLUE,
     FAINT,
@@ -49,8 +50,18 @@ from parties.report.record import JsonObject, MethodRecord, PhaseTraffic, Reques
 PHASES = {"psi": "alignment (PSI)"}
 
 
-def training_panels(training: Training | None) -> list[Panel]:
-    """Return charts of loss and accuracy; a line marks the step whose model was kept."""
+_LOSSES: dict[Task, str] = {
+    "classification": "Cross entropy.",
+    "regression": "Squared or absolute error of the standardised number.",
+    "multilabel": "Binary cross entropy, mean over the labels.",
+}
+
+
+def training_panels(training: Training | None, task: Task = "classification") -> list[Panel]:
+    """Return charts of loss and accuracy; a line marks the step whose model was kept.
+
+    ``task`` says what the model predicts, and so which loss it has.
+    """
     if training is None:
         return []
     steps = training.steps
@@ -62,7 +73,7 @@ def training_panels(training: Training | None) -> list[Panel]:
             Curve("validation", _values(steps, f"validation_{name}"), VERMILLION, "--"),
         ]
 
-    caption = "Cross entropy."
+    caption = _LOSSES[task]
     if training.unit == "round":
         caption = "Mean over the clients of the round, weighted by rows."
     return _present(

@@ -126,7 +126,9 @@ def report_page(metrics: Any, officer: str = OFFICER) -> str:
         model=record.model,
         views=[_view(each, run) for each in record.requests],
         compared=any(each.has_retrains for each in record.requests),
-        training=panels.training_panels(record.training),
+        training=panels.training_panels(
+            record.training, record.model.task if record.model else "classification"
+        ),
         kept=record.training.kept if record.training else None,
         absent=_absent(record.training),
         traffic=panels.traffic_panels(record.traffic, "active party" if vertical else "server"),

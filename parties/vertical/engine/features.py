@@ -1,6 +1,7 @@
 """One party's features of the common rows: preprocessing, and the trigger of a backdoor audit."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -128,7 +129,10 @@ class PartyFeatures:
 
 
 def read_labels(party: VerticalParty, rows: Index) -> Tensor:
-    """The labels of some rows, [rows]; ``rows`` are the party's own row numbers, [rows].
+    """The labels of some rows, [rows], or [rows, labels] of several binary labels.
+
+    Labels that are no classes have the type of the parameters. ``rows`` are the party's own row
+    numbers, [rows].
 
     Raises:
         LookupError: the party has no labels.
@@ -136,7 +140,19 @@ def read_labels(party: VerticalParty, rows: Index) -> Tensor:
     held = party.holding.labels
     if held is None:
         raise LookupError("this party has no labels; only the active party has labels")
-    return torch.from_numpy(held[rows].astype(np.int64))
+    if party.agreement.labels.task == "classification":
+        return torch.from_numpy(held[rows].astype(np.int64))
+    return torch.from_numpy(held[rows]).to(DTYPES[party.agreement.dtype])
+
+
+def erase_labels(labels: Tensor, rows: Index) -> None:
+    """Erase the labels of ``rows``, [rows]: a class becomes -1, a number NaN."""
+    labels[torch.from_numpy(rows)] = math.nan if labels.is_floating_point() else -1
+
+
+def any_label(labels: Tensor) -> bool:
+    """Whether at least one of ``labels``, [rows, ...], is not erased."""
+    return not bool(labels.isnan().all() if labels.is_floating_point() else (labels < 0).all())
 
 
 SIDE = 4  # pixels of the square

@@ -24,6 +24,7 @@ from configs.agreement import (
 from configs.errors import ConfigError
 from models.bottoms import cnn, mlp
 from models.initialisation import build_seeded
+from models.targets import Target, build_target
 from models.tops import ConcatHead, SumHead
 from parties.common.device import device_of, embed
 from parties.common.json_codec import Tensors
@@ -42,18 +43,20 @@ class ActiveNetwork(nn.Module):
     Attributes:
         bottom: the bottom model; None if the active party has no features.
         top: the top model.
+        target: what the model predicts: unit, loss, and written prediction of its outputs.
     """
 
     def __init__(self, agreement: VerticalAgreement, bottom: nn.Module | None) -> None:
         super().__init__()
-        classes = len(agreement.labels.classes)
+        outputs = agreement.labels.outputs
         widths = [party.width or 0 for party in agreement.feature_parties.values()]
         self.bottom = bottom
         self.top = (
-            ConcatHead(widths, agreement.top.hidden, classes)
+            ConcatHead(widths, agreement.top.hidden, outputs)
             if isinstance(agreement.top, MlpTop)
-            else SumHead(classes)
+            else SumHead(outputs)
         )
+        self.target = build_target(agreement.labels.task, agreement.labels.loss)
 
     def embed(self, features: Tensor) -> Tensor:
         """The active party's own embeddings, [batch, width], of ``features``, [batch, ...].
@@ -66,13 +69,14 @@ class ActiveNetwork(nn.Module):
         return embed(self.bottom, features)
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
-        """Logits, [batch, classes], from all parties' embeddings in the order of the agreement.
+        """Outputs, [batch, outputs], from all parties' embeddings in the order of the agreement.
 
-        Each party's embeddings are [batch, width].
+        Each party's embeddings are [batch, width]. The outputs are the logits of classes or labels,
+        or a number in its unit.
         """
         device = device_of(self.top)
-        logits: Tensor = self.top([each.to(device) for each in embeddings])
-        return logits.cpu()
+        outputs: Tensor = self.target(self.top([each.to(device) for each in embeddings]))
+        return outputs.cpu()
 
 
 FIRST_TOP_LAYER = "top.perceptron.0.weight"  # [hidden, sum of the widths], in ActiveNetwork
@@ -120,7 +124,12 @@ class KeptPart(BaseVersion):
 
 
 class ActiveEnsemble(nn.ModuleList):
-    """The active party's networks, one for each shard; the logits of the networks are averaged."""
+    """The active party's networks, one for each shard; the outputs of the networks are averaged."""
+
+    @property
+    def target(self) -> Target:
+        """What every network predicts."""
+        return cast(ActiveNetwork, self[0]).target
 
     def embed(self, features: Tensor) -> Tensor:
         """Embeddings of all networks, [batch, networks * width], of ``features``, [batch, ...]."""

@@ -77,7 +77,7 @@ def select_request_rows(
         others = np.setdiff1d(learned, canaries)
         poisoned = poisoned_rows(party.agreement, request, others, labels)
         wrong = learned if request.corrects else np.empty(0, np.int64)
-        own = labels[wrong].numpy().copy()
+        own = labels[wrong].numpy().copy() if len(wrong) else np.empty(0, np.int64)
         chosen.append(RequestRows(request, meant, np.sort(canaries), poisoned, wrong, own))
     gone = [each.rows for each in chosen if not each.request.corrects]
     if gone and np.isin(rows.train, np.concatenate(gone)).all():

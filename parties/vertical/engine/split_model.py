@@ -3,18 +3,20 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from models.targets import NumberTarget, Target
 from parties.common.shared_randomness import Index
+from parties.data.preprocess import declared_target
 from parties.session.checkpoint import CheckpointContent, CheckpointStore
 from parties.session.journal import Journal, recorded_value
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import LocalModel
-from parties.vertical.engine.networks import build_active_network
+from parties.vertical.engine.networks import ActiveNetwork, build_active_network
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import SECONDS_PER_ROW, VerticalParty
 from parties.vertical.engine.party_state import LocalFit, PartyState, fit_steps
@@ -126,7 +128,10 @@ class SplitModel:
 
     @property
     def labels(self) -> Tensor:
-        """The labels of all common rows, [common_rows]; -1 for erased rows."""
+        """The labels of all common rows, [common_rows]; -1 for erased rows.
+
+        Numbers: NaN for erased rows. Several binary labels: [common_rows, labels].
+        """
         return self.loop.labels
 
     @property
@@ -150,6 +155,11 @@ class SplitModel:
     def local_model(self) -> LocalModel:
         """The active party's own part of the model."""
         return self.state.local_model
+
+    @property
+    def target(self) -> Target:
+        """What the current model predicts, with its loss."""
+        return cast(ActiveNetwork, self.local_model.model.network).target
 
     @property
     def replaying(self) -> bool:
@@ -295,9 +305,23 @@ class SplitModel:
             from_kept=True if from_kept else None,
         )
         self._change_all(task, vfl_pb2.ModelCommand(initialise=fresh))
+        if not (self._journal.replaying or (from_kept and self.state.uses_kept)):
+            self._standardise(fit)
         self.state.use_stream(stream, shard, sample)
         self.ensemble = ()
         self.loop.diverged = False
+
+    def _standardise(self, rows: vfl_pb2.Rows) -> None:
+        """Set mean and scale of a number: of its values in a row set, or of its declared range."""
+        target = self.target
+        if not isinstance(target, NumberTarget):
+            return
+        if self.agreement.preprocessing == "declared":
+            low, high = declared_target(self.party.settings.data)
+            target.standardise((low + high) / 2, (high - low) / 2)
+        else:
+            known = self.labels[self.rows.select(rows)].double()
+            target.standardise(known.mean().item(), known.std(correction=0).item())
 
     def restore_copy(
         self,

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from configs.agreement import VerticalAgreement
+from models.targets import LabelsTarget, Target
 from parties.common.errors import Diverged, PolicyError
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.optimiser import UpdateRule
@@ -35,6 +36,7 @@ from parties.vertical.engine.training_loop import (
 from protocol import vfl_pb2
 from unlearning.audit.classifier import roc_auc
 from unlearning.audit.membership import Outputs
+from unlearning.audit.targets import labels_auc
 from unlearning.certificate import distance_bound, gaussian_noise_scale
 from unlearning.newton import NewtonStep, SolverBudget, curvature_quadratic, newton_step
 
@@ -44,10 +46,10 @@ class EpochResult:
     """The result of one epoch."""
 
     epoch: int  # number of the epoch, from 1
-    loss: float  # mean cross entropy of the batches
-    # Mean cross entropy on validation rows; None if the model was not validated.
+    loss: float  # mean loss of the batches, such as the cross entropy
+    # Mean loss on validation rows; None if the model was not validated.
     validation_loss: float | None = None
-    # Accuracy on validation rows; None if the model was not validated.
+    # Accuracy on validation rows; None if the model was not validated, or predicts a number.
     validation_accuracy: float | None = None
     # AUC on validation rows; None unless ``training.monitor`` is ``auc``.
     validation_auc: float | None = None
@@ -122,9 +124,10 @@ def best_epoch(epochs: list[EpochResult]) -> int:
 
 def _epoch(split_model: SplitModel, plan: TrainingPlan, number: int) -> EpochResult:
     losses: list[tuple[float, int]] = []
+    target = split_model.target
 
     def descend(batch: TrainingBatch) -> BatchLoss:
-        loss = cross_entropy(batch.logits, batch.labels)
+        loss = target.loss(batch.logits, batch.labels)
         losses.append((loss.item(), len(batch.rows)))
         if batch.share < 1:
             loss = loss * batch.share
@@ -136,31 +139,39 @@ def _epoch(split_model: SplitModel, plan: TrainingPlan, number: int) -> EpochRes
         return EpochResult(number, mean)
     return validated_epoch(
         split_model.agreement,
+        target,
         EpochResult(number, mean),
-        split_model.logits(vfl_pb2.VALIDATION),
-        split_model.labels[split_model.rows.validation],
+        Outputs(
+            split_model.logits(vfl_pb2.VALIDATION),
+            split_model.labels[split_model.rows.validation],
+        ),
     )
 
 
 def validated_epoch(
-    agreement: VerticalAgreement, epoch: EpochResult, logits: Tensor, truth: Tensor
+    agreement: VerticalAgreement, target: Target, epoch: EpochResult, validation: Outputs
 ) -> EpochResult:
     """Add the figures of validation rows to the result of an epoch.
 
     Args:
         agreement: says what early stopping watches.
+        target: what the model predicts, with its loss.
         epoch: the result, without these figures.
-        logits: [rows, classes], of the validation rows.
-        truth: [rows], their labels.
+        validation: outputs and labels of the validation rows.
 
     Raises:
         PolicyError: early stopping watches the AUC, but a class has no validation row.
     """
-    loss = cross_entropy(logits, truth).item()
-    found = replace(epoch, validation_loss=loss, validation_accuracy=share_correct(logits, truth))
+    logits, truth = validation.logits, validation.labels
+    found = replace(
+        epoch,
+        validation_loss=target.loss(logits, truth).item(),
+        validation_accuracy=target.accuracy(logits, truth),
+    )
     if agreement.training.monitor == "loss":
         return found
-    area = roc_auc(Outputs(logits, truth)) if bool(torch.isfinite(logits).all()) else 0.0
+    areas = labels_auc if isinstance(target, LabelsTarget) else roc_auc
+    area = areas(validation) if bool(torch.isfinite(logits).all()) else 0.0
     if area is None:
         raise PolicyError(
             "training.monitor = 'auc' needs validation rows of every class, but a class has none",
@@ -171,11 +182,11 @@ def validated_epoch(
 
 def validation_metrics(
     split_model: SplitModel, task: vfl_pb2.Task = vfl_pb2.EVALUATE
-) -> tuple[float, float]:
-    """Cross entropy and accuracy on the validation rows."""
-    logits = split_model.logits(vfl_pb2.VALIDATION, task)
+) -> tuple[float, float | None]:
+    """Loss and accuracy on the validation rows; a number has no accuracy."""
+    logits, target = split_model.logits(vfl_pb2.VALIDATION, task), split_model.target
     truth = split_model.labels[split_model.rows.validation]
-    return cross_entropy(logits, truth).item(), share_correct(logits, truth)
+    return target.loss(logits, truth).item(), target.accuracy(logits, truth)
 
 
 def accuracy_on_rows(

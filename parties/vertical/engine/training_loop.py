@@ -22,6 +22,7 @@ from models.arithmetic import all_within
 from parties.common.errors import Diverged
 from parties.common.json_codec import Tensors
 from parties.common.shared_randomness import Index
+from parties.vertical.engine.features import any_label, erase_labels
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
@@ -54,7 +55,7 @@ class TrainingBatch:
     request: vfl_pb2.BatchRequest  # the request that was sent to the passive parties
     rows: Index  # [batch], indices into the common order
     logits: Tensor  # [batch, classes]
-    labels: Tensor  # [batch]
+    labels: Tensor  # [batch], or [batch, labels]
     # The reports that the passive parties sent with their embeddings.
     reports: list[vfl_pb2.BlockReport]
     # Fraction of the rows of the step that this batch contains; below 1 for micro-batches.
@@ -101,7 +102,8 @@ class TrainingLoop:
     """Runs batches of rows through the split model, for training, evaluation and unlearning.
 
     Attributes:
-        labels: [common_rows], the label of each common row; -1 for erased rows.
+        labels: [common_rows], the label of each common row; -1 for erased rows. Numbers: NaN for
+            erased rows. Several binary labels: [common_rows, labels].
         sent_gradients: the gradients that were sent for the last batch.
         diverged: whether a loss, gradient or embedding was not finite, or exceeded
             ``limits.magnitude``.
@@ -142,7 +144,7 @@ class TrainingLoop:
         Returns:
             Descriptions of the deleted data, for the report; the labels are not mentioned.
         """
-        self.labels[rows] = -1
+        erase_labels(self.labels, rows)
         if self.fallback is not None:
             self.fallback[torch.from_numpy(rows)] = 0
         self.clear()
@@ -237,7 +239,7 @@ class TrainingLoop:
 
     def residues(self, gone: Index) -> list[str]:
         """Names of the stored data that may still concern the forgotten rows ``gone``, [rows]."""
-        found = ["labels"] if bool((self.labels[torch.from_numpy(gone)] >= 0).any()) else []
+        found = ["labels"] if any_label(self.labels[torch.from_numpy(gone)]) else []
         if self._leaves or self._local_embedding is not None or self.sent_gradients.gradients:
             found.append("embeddings or gradients of the last batch")
         if self.fallback is not None and bool(self.fallback[torch.from_numpy(gone)].any()):
@@ -258,7 +260,7 @@ class TrainingLoop:
             RemoteProtocolError: a party's embeddings are not finite in a task that must not
                 diverge.
         """
-        parts = [torch.empty(0, len(self._agreement.labels.classes))]
+        parts = [torch.empty(0, self._agreement.labels.outputs)]
         embeddings: list[Tensor] = []
         for request in self.reading_requests(rows, most):
             with self._clock(task, "forward"):

@@ -43,7 +43,8 @@ def run_extra_audits(split_model: SplitModel, chosen: str) -> ExtraAudits:
         # An ensemble keeps no copies to exchange or compare.
         return ExtraAudits(shadows=_shadow_outputs(split_model, plan.shadows))
     distances = _distances(split_model, [ORIGINAL, chosen]) if paired else {}
-    exchanged = _with_exchanged_parties(split_model, chosen) if plan.completeness else {}
+    single = split_model.agreement.labels.task == "classification"  # it measures accuracy
+    exchanged = _with_exchanged_parties(split_model, chosen) if plan.completeness and single else {}
     relearned = _relearning(split_model, plan.relearn, [chosen, *paired]) if plan.relearn else {}
     reconstructions = _reconstruction(split_model, [chosen, *paired])
     return ExtraAudits(

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.targets import NumberTarget
 from parties.report.method_names import RETRAIN, is_independent_retrain, method_label
 from parties.report.record import (
     Audits,
@@ -26,6 +27,7 @@ from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.requests import RequestRows
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.attack_metrics import (
+    FEW,
     backdoor_metrics,
     membership_metrics,
     party_view_metrics,
@@ -46,12 +48,14 @@ from parties.vertical.evaluation.output_metrics import (
     two_sample_metrics,
     utility_metrics,
 )
+from parties.vertical.evaluation.quick_audit import loss_attack
 from parties.vertical.evaluation.row_groups import RowGroups
 from parties.vertical.methods.fedora import FedoraSettings
 from parties.vertical.methods.registry import METHODS
 from unlearning.audit.forgetting import predictive_entropy
-from unlearning.audit.membership import MembershipResult
-from unlearning.audit.metric import Measurement, Metric, metric_table
+from unlearning.audit.membership import MembershipResult, Outputs
+from unlearning.audit.metric import Direction, Measurement, Metric, metric_table
+from unlearning.audit.targets import labels_figures, number_figures
 from unlearning.objectives import forgetting_scores
 from unlearning.receipts.receipt import AuditLevel
 
@@ -133,6 +137,71 @@ def _methods(
         )
         for outcome in comparison.outcomes
     ]
+
+
+CLASSES_ONLY = "measured only for labels that are one of several classes"
+_CLASS_METRICS = ("mia_auc", "entropy_auc", "update_auc_unseen")
+_OF_TEST = dict.fromkeys(("r2", "accuracy", "auc_macro", "auc_micro"), Direction.HIGHER)
+_OF_TEST |= dict.fromkeys(("mae", "rmse", "hamming_loss"), Direction.LOWER)
+_OF_FORGOTTEN = ("mae", "hamming_loss")  # the other figures need many rows
+
+
+def other_request_record(
+    split_model: SplitModel, chosen: RequestRows, comparison: Comparison
+) -> JsonObject:
+    """The record of a request if the labels are not one of several classes, as JSON values."""
+    own = {name: each.label for name, each in METHODS.items()}
+    measured = {each.name: _other_metrics(split_model, each) for each in comparison.outcomes}
+    figures = metric_table(measured, [])
+    methods = [
+        MethodRecord(
+            name=outcome.name,
+            **method_label(outcome.name, outcome.result.label or own.get(outcome.name))._asdict(),
+            guarantee=outcome.guarantee and outcome.guarantee.value,
+            cost=None if outcome.name == ORIGINAL else _cost(outcome.cost, None),
+            figures=tuple(Figure(**each.plain()) for each in figures[outcome.name]),
+            stopped=outcome.result.stopped,
+            details=outcome.result.figures,
+        )
+        for outcome in comparison.outcomes
+    ]
+    return Request(
+        name=chosen.request.name,
+        rows=_rows(split_model, chosen),
+        methods=tuple(methods),
+        chosen=comparison.chosen,
+        audit_level=AuditLevel.QUICK,
+        audits=Audits(),
+    ).plain()
+
+
+def _other_metrics(split_model: SplitModel, outcome: MethodOutcome) -> dict[str, Measurement]:
+    """Metrics of a model that predicts a number or several binary labels, by name.
+
+    The membership attack takes rows with a small loss for forgotten rows; the others are test rows.
+    """
+    target, sets = split_model.target, split_model.rows
+    test, forgotten = (
+        Outputs(outcome.logits[name], split_model.labels[rows])
+        for name, rows in (("test", sets.test), ("forgotten", sets.forgotten))
+    )
+    figures = number_figures if isinstance(target, NumberTarget) else labels_figures
+    found = {
+        f"test_{name}": Measurement(value, len(test.labels), direction=_OF_TEST[name])
+        for name, value in figures(test).values.items()
+    }
+    found |= {
+        f"forgotten_{name}": Measurement(value, len(forgotten.labels))
+        for name, value in figures(forgotten).values.items()
+        if name in _OF_FORGOTTEN
+    }
+    attack, rows = loss_attack(target, forgotten, test), len(forgotten.labels)
+    found["loss_auc"] = (
+        Measurement(None, rows, note="no test row")
+        if attack is None
+        else Measurement(attack.value, rows, (attack.low, attack.high), least=FEW)
+    )
+    return found | {name: Measurement(None, 0, note=CLASSES_ONLY) for name in _CLASS_METRICS}
 
 
 def _step(iteration: JsonObject) -> Step:

@@ -1,44 +1,70 @@
 """The quick audit of a request: what can be measured without a Retrain, in seconds."""
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
+import torch
 from torch import Tensor
 
+from models.targets import NumberTarget, Target
+from parties.common.errors import PolicyError
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import share_correct
 from protocol import vfl_pb2
 from unlearning.audit.forgetting import label_log_odds, predictive_entropy
+from unlearning.audit.intervals import ConfidenceInterval
+from unlearning.audit.membership import Outputs
 from unlearning.audit.scores import ScoredRows, within_class_auc
+from unlearning.audit.targets import number_figures
 
 
 @dataclass(frozen=True, slots=True)
 class QuickAudit:
     """Figures of a model before and after a request, none of which needs a Retrain.
 
-    An AUC compares rows of the same class; it is None if no class has rows on both sides.
+    An AUC compares rows of the same class; it is None if no class has rows on both sides. Labels
+    that are not one of several classes count as one class.
     """
 
-    validation_before: float  # accuracy on validation rows
+    validation_before: float  # accuracy on validation rows; of a number R²
     validation_after: float
-    test_before: float  # accuracy on test rows
+    test_before: float  # accuracy on test rows; of a number R²
     test_after: float
-    forgotten_before: float  # accuracy on the rows to forget
-    forgotten_after: float
+    # Accuracy on the rows to forget; of a number None, because R² needs many rows.
+    forgotten_before: float | None
+    forgotten_after: float | None
     # AUC of an attack that takes rows with a high log-odds of their label for forgotten rows; the
-    # other rows are test rows, which no training used. 0.5: not distinguishable.
+    # other rows are test rows, which no training used. 0.5: not distinguishable. If the labels are
+    # not one of several classes, it takes rows with a small loss.
     membership_auc: float | None
     membership_error: float | None  # half width of its 95 % interval
     # AUC of an attack that takes rows with a high entropy for forgotten rows. Above 0.5: the
-    # forgotten rows stand out.
+    # forgotten rows stand out. None if the labels are not one of several classes.
     streisand_auc: float | None
+    number: bool = False  # whether the model predicts a number
+
+    @property
+    def measure(self) -> str:
+        """The name of the figure of utility."""
+        return "R²" if self.number else "accuracy"
 
     def loses(self) -> float:
-        """Return the loss of accuracy on validation rows."""
+        """Return the loss of accuracy, or of R², on validation rows."""
         return self.validation_before - self.validation_after
 
     def as_text(self) -> dict[str, str]:
-        """Return the figures as texts, for the journal and the receipt."""
-        return {name: f"{value:.4f}" for name, value in asdict(self).items() if value is not None}
+        """Return the figures as texts, for the journal and the receipt; R² has its own names."""
+        found = {
+            name: f"{value:.4f}"
+            for name, value in asdict(self).items()
+            if value is not None and name != "number"
+        }
+        if not self.number:
+            return found
+        return {
+            name.replace("_", "_r2_") if name.endswith(("_before", "_after")) else name: value
+            for name, value in found.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +93,9 @@ def quick_audit(split_model: SplitModel, before: Readout, after: Readout) -> Qui
         "test": labels[rows.test],
         "forgotten": labels[rows.forgotten],
     }
-    accuracies = {
+    if split_model.agreement.labels.task != "classification":
+        return _other_audit(split_model, before, after, truth)
+    accuracies: dict[str, Any] = {
         f"{name}_{when}": share_correct(getattr(readout, name), each)
         for when, readout in (("before", before), ("after", after))
         for name, each in truth.items()
@@ -86,6 +114,64 @@ def quick_audit(split_model: SplitModel, before: Readout, after: Readout) -> Qui
         membership_error=None if membership is None else (membership.high - membership.low) / 2,
         streisand_auc=None if streisand is None else streisand.value,
     )
+
+
+def _other_audit(
+    split_model: SplitModel, before: Readout, after: Readout, truth: dict[str, Tensor]
+) -> QuickAudit:
+    """Compare the outputs of models whose labels are not one of several classes.
+
+    ``truth`` has the labels of each kind of rows, [rows] or [rows, labels].
+
+    Raises:
+        PolicyError: the validation or the test rows have no R².
+    """
+    target = split_model.target
+    number = isinstance(target, NumberTarget)
+    figures: dict[str, Any] = {}
+    for when, readout in (("before", before), ("after", after)):
+        for name, labels in truth.items():
+            outputs = Outputs(getattr(readout, name), labels)
+            figures[f"{name}_{when}"] = (
+                _explained(outputs, name) if number else target.accuracy(outputs.logits, labels)
+            )
+    membership = loss_attack(
+        target,
+        Outputs(after.forgotten, truth["forgotten"]),
+        Outputs(after.test, truth["test"]),
+    )
+    return QuickAudit(
+        **figures,
+        membership_auc=None if membership is None else membership.value,
+        membership_error=None if membership is None else (membership.high - membership.low) / 2,
+        streisand_auc=None,
+        number=number,
+    )
+
+
+def loss_attack(target: Target, forgotten: Outputs, test: Outputs) -> ConfidenceInterval | None:
+    """The AUC of an attack that takes rows with a small loss for forgotten rows.
+
+    It compares D_u with test rows, whatever their labels; None without test rows.
+    """
+    sides = []
+    for each in (forgotten, test):
+        losses = target.loss(each.logits, each.labels, reduction="none")
+        sides.append(_scored(-losses, torch.zeros(len(losses))))
+    return within_class_auc(*sides)
+
+
+def _explained(outputs: Outputs, name: str) -> float | None:
+    """R² on the rows ``name``; None for the forgotten rows, which may be few."""
+    if name == "forgotten":
+        return None
+    found = number_figures(outputs)
+    if "r2" not in found.values:
+        raise PolicyError(
+            f"the model has no R² on the {name} rows: {found.absent['r2']}",
+            f"set a larger split.{name}",
+        )
+    return found.values["r2"]
 
 
 def _scored(scores: Tensor, labels: Tensor) -> ScoredRows:

@@ -94,6 +94,7 @@ class CvfuMethod(MethodDefaults):
     """CVFU, a heuristic: its (ε, δ) claim would need strong convexity and bounded gradients."""
 
     name: ClassVar = "cvfu"
+    only_classes: ClassVar = "the votes that it stores are those for classes"
     label: ClassVar = Label("CVFU", "gradient steps on a cached sum of votes")
     settings: ClassVar = CvfuSettings
     state: ClassVar = CvfuState
@@ -161,7 +162,7 @@ class CvfuMethod(MethodDefaults):
         count = run.row_count(vfl_pb2.FORGOTTEN)
 
         def forget_loss(batch: Batch) -> Loss:
-            return Loss(batch.cross_entropy_sum(_at_confidence(run, state, batch)) / count, HOLD)
+            return Loss(batch.loss_sum(_at_confidence(run, state, batch)) / count, HOLD)
 
         offline = run.settings(CvfuSettings).offline
         run.run_batches(run.pass_requests(vfl_pb2.FORGOTTEN), forget_loss, offline)
@@ -173,7 +174,7 @@ class CvfuMethod(MethodDefaults):
 
         def descend(batch: Batch) -> Loss:
             logits = _at_confidence(run, state, batch)
-            loss = batch.cross_entropy(logits=logits)
+            loss = batch.loss(logits=logits)
             if plan.noise:
                 noise = _noise(run, number, batch)
                 loss = loss + (noise * batch.logits).sum(dim=(1, 2))

@@ -475,6 +475,7 @@ class FedOraMethod(MethodDefaults):
     """FedORA: raise the forgetting score on D_u to γ, and keep the loss on D_r low."""
 
     name: ClassVar = "fedora"
+    only_classes: ClassVar = "its forgetting score is the entropy of class probabilities"
     label: ClassVar = Label("FedORA", "fine-tuned under a forgetting constraint")
     settings: ClassVar = FedoraSettings
     corrects: ClassVar = True
@@ -828,7 +829,7 @@ class _Iteration:
             return self._score_loss(batch)
         if not self._losses:
             self._update_duals(batch.norms())
-        loss, steps = batch.cross_entropy(), self._primal_steps(len(self._losses))
+        loss, steps = batch.loss(), self._primal_steps(len(self._losses))
         self._losses.append(loss.detach().mean().item())
         return Loss(loss, [vfl_pb2.Gradient(primal_step=each) for each in steps])
 

@@ -44,6 +44,7 @@ class GradientAscentMethod(MethodDefaults):
     """Gradient ascent on D_u by all parties; the norm of the joint gradient is clipped."""
 
     name: ClassVar = "gradient-ascent"
+    only_classes: ClassVar = "it stops at the loss of a uniform guess over the classes"
     label: ClassVar = Label("Gradient ascent", "on the loss of the forgotten rows")
     settings: ClassVar = AscentSettings
     state: ClassVar = AscentState

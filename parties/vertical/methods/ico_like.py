@@ -120,7 +120,7 @@ def _correct(run: VerticalRun) -> list[float]:
     losses: list[float] = []
 
     def descend(batch: Batch) -> Loss:
-        loss = batch.cross_entropy()
+        loss = batch.loss()
         losses.append(loss.detach().mean().item())
         return Loss(loss, DESCEND)
 

@@ -47,7 +47,7 @@ def kkt_report(
     retained, forgotten = run.row_count(vfl_pb2.RETAIN), run.row_count(vfl_pb2.FORGOTTEN)
 
     def retain(batch: Batch) -> Loss:
-        return Loss(batch.cross_entropy_sum() / retained, HOLD)
+        return Loss(batch.loss_sum() / retained, HOLD)
 
     def forget(batch: Batch) -> Loss:
         mean = batch.sums(terms.scores(batch)) / forgotten

@@ -253,6 +253,7 @@ class NetworkRun:
                     norms,
                     batch.share,
                     batch.last,
+                    self._network.target,
                 )
             )
             return BatchLoss(found.values.sum(), found.use_of(0))
@@ -277,6 +278,7 @@ class NetworkRun:
                 self._network(list(torch.split(inputs, widths, dim=1)))[None],
                 self.labels[part][None],
                 list,
+                target=self._network.target,
             )
             found = act(batch)
             loss = found.values.sum()

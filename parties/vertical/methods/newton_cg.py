@@ -24,6 +24,7 @@ class NewtonCgMethod(SingleStepMethod):
     """Newton-CG: the distance to the optimum on D_r is at most ‖∇F_r‖/λ, for any start point."""
 
     name: ClassVar = NEWTON_CG
+    only_classes: ClassVar = "its certificate is that of softmax regression"
     label: ClassVar = Label("Newton-CG", "Newton steps to the optimum of the remaining rows")
     guarantee: ClassVar = Guarantee.DISTANCE_CERTIFIED
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 from configs.agreement import VerticalAgreement, vertical_agreement
 from configs.config_file import ConfigSchema
-from configs.unlearning import unlearning_table
+from configs.unlearning import OtherLabels, unlearning_table
 from parties.common.errors import PolicyError
 from parties.data.party_settings import VerticalPartySettings
 from parties.report.method_names import Label, retrain_names
@@ -41,6 +41,10 @@ class AnyMethod(VerticalMethod[NetworkRun, Any], Protocol):
     def corrects(self) -> bool:
         """Whether the method can replace the labels of D_u, which then stays in D_r."""
 
+    @property
+    def only_classes(self) -> str:
+        """Why the method holds only for labels of one of several classes; empty: for any loss."""
+
 
 EXACT: Final[tuple[AnyMethod, ...]] = (
     NewtonCgMethod(),
@@ -73,6 +77,10 @@ AGREEMENT: Final = vertical_agreement(
         always=ALWAYS,
         correcting=tuple(name for name, each in METHODS.items() if each.corrects),
         local=RetrainLocalMethod.name,
+        other_labels=OtherLabels(
+            {name: each.only_classes for name, each in METHODS.items() if each.only_classes},
+            {True: RetrainLocalMethod.name, False: PAIRED},
+        ),
     )
 )
 SCHEMA: Final = ConfigSchema("vertical", AGREEMENT, VerticalPartySettings, VerticalPartySettings)

@@ -23,6 +23,7 @@ class RelabelMethod(EpochMethod):
     """
 
     name: ClassVar = "relabel"
+    only_classes: ClassVar = "it trains on the labels of other classes"
     label: ClassVar = Label("Relabel", "wrong labels for the forgotten rows")
     settings: ClassVar = RelabelSettings
     rows: ClassVar = vfl_pb2.TRAIN_ROWS

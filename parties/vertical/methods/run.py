@@ -12,10 +12,10 @@ from typing import Final, Protocol, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from configs.agreement import VerticalAgreement
 from configs.unlearning import MethodSettings, ShrinkTop
+from models.targets import ClassTarget, Target
 from parties.requests.driver import Run
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party_state import LocalFit
@@ -26,6 +26,7 @@ from protocol import vfl_pb2
 T = TypeVar("T")
 Settings = TypeVar("Settings", bound=MethodSettings)
 PLAIN: Final = UpdateRule()
+CLASSES: Final = ClassTarget()
 LAST_GOOD = "last good model"  # slot of the last good model of a method
 
 
@@ -68,15 +69,16 @@ class Batch:
     request: vfl_pb2.BatchRequest  # the rows of the batch
     rows: Tensor  # [N, batch], indices into the common order
     logits: Tensor  # [N, batch, classes], with the graph of the models
-    labels: Tensor  # [N, batch]
+    labels: Tensor  # [N, batch], or [N, batch, labels] of several binary labels
     # Returns the norms of each model; call it only in the first batch after a gradient was held.
     norms: Callable[[], list[Norms]]
     # Fraction of the step's rows that are in this batch; below 1 for micro-batches.
     share: float = 1.0
     last: bool = True  # whether this is the last batch of its step
+    target: Target = CLASSES  # what the models predict, with its loss
 
-    def cross_entropy(self, labels: Tensor | None = None, logits: Tensor | None = None) -> Tensor:
-        """The mean cross entropy of each model, [N].
+    def loss(self, labels: Tensor | None = None, logits: Tensor | None = None) -> Tensor:
+        """The mean loss of each model, [N], such as the cross entropy.
 
         Args:
             labels: [N, batch], replace the labels of the batch.
@@ -85,20 +87,20 @@ class Batch:
         truth = self.labels if labels is None else labels
         found = self.logits if logits is None else logits
         if len(found) == 1:
-            return cross_entropy(found[0], truth[0]).reshape(1)
-        each = cross_entropy(found.flatten(0, 1), truth.flatten(), reduction="none")
-        return each.view(truth.shape).mean(dim=1)
+            return self.target.loss(found[0], truth[0]).reshape(1)
+        each = self.target.loss(found.flatten(0, 1), truth.flatten(0, 1), reduction="none")
+        return each.view(found.shape[:2]).mean(dim=1)
 
-    def cross_entropy_sum(self, logits: Tensor | None = None) -> Tensor:
-        """The sum of the cross entropies of each model, [N].
+    def loss_sum(self, logits: Tensor | None = None) -> Tensor:
+        """The sum of the losses of the rows of each model, [N].
 
         ``logits``, [N, batch, classes], replace the logits of the batch.
         """
         found = self.logits if logits is None else logits
         if len(found) == 1:
-            return cross_entropy(found[0], self.labels[0], reduction="sum").reshape(1)
-        each = cross_entropy(found.flatten(0, 1), self.labels.flatten(), reduction="none")
-        return each.view(self.labels.shape).sum(dim=1)
+            return self.target.loss(found[0], self.labels[0], reduction="sum").reshape(1)
+        each = self.target.loss(found.flatten(0, 1), self.labels.flatten(0, 1), reduction="none")
+        return each.view(found.shape[:2]).sum(dim=1)
 
     def sums(self, values: Tensor) -> Tensor:
         """The sum of ``values``, [N * batch], over the rows of each model, [N]."""
@@ -279,11 +281,11 @@ class VerticalRun(Run, Protocol):
 
 
 def hold_forget_gradient(run: VerticalRun) -> list[float]:
-    """Hold each model's gradient of the mean cross entropy on its D_u; return the mean of each."""
+    """Hold each model's gradient of the mean loss on its D_u; return the mean of each."""
     count, total = run.row_count(vfl_pb2.FORGOTTEN), torch.zeros(len(run.sets))
 
     def forget_loss(batch: Batch) -> Loss:
-        loss = batch.cross_entropy_sum() / count
+        loss = batch.loss_sum() / count
         total.add_(loss.detach())
         return Loss(loss, HOLD)
 
@@ -325,7 +327,7 @@ def train_epoch(
     taken = count() if schedule is None else count(schedule.begun)
 
     def descend(batch: Batch) -> Loss:
-        loss = batch.cross_entropy(None if labels is None else labels.gather(1, batch.rows))
+        loss = batch.loss(None if labels is None else labels.gather(1, batch.rows))
         losses.append((loss.detach().mean().item(), batch.rows.shape[1]))
         if batch.share < 1:
             loss = loss * batch.share

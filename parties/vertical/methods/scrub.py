@@ -60,6 +60,7 @@ class ScrubMethod(MethodDefaults):
     """SCRUB, a heuristic: nothing bounds what the student still reveals about D_u."""
 
     name: ClassVar = "scrub"
+    only_classes: ClassVar = "it compares class probabilities"
     label: ClassVar = Label(
         "SCRUB", "away from the original on forgotten rows, close to it on the others"
     )
@@ -97,7 +98,7 @@ class ScrubMethod(MethodDefaults):
 
         def follow(batch: Batch) -> Loss:
             # SCRUB Eq. 3, second part: minimise α d(x) + γ CE over D_r.
-            loss = plan.gamma * batch.cross_entropy()
+            loss = plan.gamma * batch.loss()
             loss = loss + plan.alpha * self._divergence(run, batch, state.retained)
             losses.append(loss.detach().mean().item())
             return Loss(loss, DESCEND)

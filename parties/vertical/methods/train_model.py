@@ -102,8 +102,9 @@ def _train_phases(
 class EpochRecord:
     """The result of one epoch of a training with a local start."""
 
-    loss: float | None  # mean cross entropy of the batches; None in the local fit
-    # Cross entropy and accuracy on the validation rows; both None if the model was not validated.
+    loss: float | None  # mean loss of the batches; None in the local fit
+    # Loss and accuracy on the validation rows; both None if the model was not validated. A number
+    # has no accuracy.
     validation: tuple[float | None, float | None] = (None, None)
 
 

@@ -94,5 +94,6 @@ def read_rows(config: VerticalConfig, name: str, options: StartOptions) -> Holdi
         settings.data,
         folder=data_folder(config.path, settings, options.data),
         classes=agreement.labels.classes,
+        task=agreement.labels.task,
         active=agreement.parties[name].role == "active",
     )

@@ -27,7 +27,7 @@ from protocol.message import Message
 
 
 class Predictor:
-    """Predicts the classes of rows that all parties have; all passive parties must be connected."""
+    """Predicts rows that all parties have; all passive parties must be connected."""
 
     def __init__(
         self, party: VerticalParty, trained: TrainedNetwork, hub: Hub, rows: Index
@@ -48,7 +48,9 @@ class Predictor:
         return len(self._place)
 
     def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
-        """Class probabilities, [ids, classes]; NaN for IDs that are not common to all parties.
+        """Probabilities [ids, classes], or numbers [ids, 1].
+
+        IDs that are not common to all parties have NaN.
 
         Raises:
             RemoteProtocolError: a party broke the protocol.
@@ -56,7 +58,7 @@ class Predictor:
                 other rows can still be predicted.
         """
         place = np.array([self._place.get(each, -1) for each in ids], np.int64)
-        result = np.full((len(ids), len(self._party.agreement.labels.classes)), np.nan)
+        result = np.full((len(ids), self._party.agreement.labels.outputs), np.nan)
         available, size = np.flatnonzero(place >= 0), largest_batch(self._party.agreement)
         for start in range(0, len(available), size):
             part = available[start : start + size]
@@ -89,7 +91,7 @@ class Predictor:
             if self._inputs is not None:
                 embeddings[self._party.name] = network.embed(self._inputs[rows])
             ordered = [embeddings[name] for name in self._party.agreement.feature_parties]
-            result: Probabilities = torch.softmax(network(ordered).double(), dim=1).numpy()
+            result: Probabilities = network.target.prediction(network(ordered)).numpy()
         return result
 
     def _embeddings(self, rows: Index) -> dict[str, Tensor]:
@@ -143,7 +145,8 @@ def predict_vertical_rows(
         party.progress.phase("predicting", predictor.pass_count(len(asked)))
         result = predictor.probabilities(asked.ids)
         predictor.goodbye()
-    return Predictions(asked.texts, party.agreement.labels.classes, result)
+    labels = party.agreement.labels
+    return Predictions(asked.texts, labels.classes, result, labels.task)
 
 
 def _rows(party: VerticalParty, asked: RequestedIds) -> Index:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from parties.common.shared_randomness import Index
 from parties.data.holding import Holding, read_holding
 from parties.data.party_settings import VerticalConfig
 from parties.data.preprocess import FittedPreprocessing
-from parties.data.sources.arrays import Progress
 from parties.data.sources.source import DataSettings
 from parties.session.saved_model import (
     PREPROCESSING,
@@ -78,18 +76,18 @@ def _read(
     asked: Sequence[bytes] | None,
     data: DataSettings,
     *,
-    folder: Path,
-    classes: Sequence[str],
     active: bool,
-    progress: Progress,
+    **options: Any,
 ) -> Holding:
-    """Read the columns that the model uses, without labels, which prediction does not need."""
+    """Read the columns that the model uses, without labels, which prediction does not need.
+
+    ``options`` are those of ``read_holding``.
+    """
     if fitted is not None:
-        source = _features(data, fitted)
-        return read_holding(source, folder=folder, classes=classes, active=False, progress=progress)
+        return read_holding(_features(data, fitted), active=False, **options)
     if asked is not None:
         return _only(list(dict.fromkeys(asked)))
-    return read_holding(data, folder=folder, classes=classes, active=active, progress=progress)
+    return read_holding(data, active=active, **options)
 
 
 def _features(data: DataSettings, fitted: FittedPreprocessing) -> DataSettings:

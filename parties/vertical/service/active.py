@@ -281,7 +281,9 @@ class ActiveService:
 
     @torch.no_grad()
     def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
-        """Class probabilities, [ids, classes]; NaN for rows that are unknown, or to be forgotten.
+        """Probabilities [ids, classes], or numbers [ids, 1].
+
+        Rows that are unknown, or to be forgotten, have NaN.
 
         Raises:
             Diverged: an embedding of these rows is not finite or exceeds ``limits.magnitude``.
@@ -290,7 +292,7 @@ class ActiveService:
         frozen = self._desk.frozen_rows(present_version(self._store))
         place = np.array([self._place.get(each, -1) for each in ids], np.int64)
         place[np.isin(place, sorted(frozen))] = -1
-        result = np.full((len(ids), len(self._party.agreement.labels.classes)), np.nan)
+        result = np.full((len(ids), self._party.agreement.labels.outputs), np.nan)
         known, size = np.flatnonzero(place >= 0), largest_batch(self._party.agreement)
         for start in range(0, len(known), size):
             part = known[start : start + size]
@@ -311,7 +313,7 @@ class ActiveService:
             own = inputs.values[torch.from_numpy(rows)]
             embeddings[self._party.name] = network.embed(own)
         ordered = [embeddings[name] for name in agreement.feature_parties]
-        found: Probabilities = torch.softmax(network(ordered).double(), dim=1).numpy()
+        found: Probabilities = network.target.prediction(network(ordered)).numpy()
         found[[row for row in sorted(withheld) if row < len(rows)]] = np.nan
         return found
 

@@ -35,7 +35,7 @@ EXACT = Guarantee.EXACT
 
 
 class Quarantined(SessionEnded):
-    """The model after a batch is not delivered: it lost too much accuracy, or is not finite."""
+    """The model after a batch is not delivered: it is too much worse, or is not finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _change(split_model: SplitModel, batch: list[str]) -> _Part:
     audit = split_model.once(f"{name}audit", QuickAudit, measure)
     if audit.loses() > agreement.requests.guard:  # at every level of the audit
         raise Quarantined(
-            f"accuracy on validation rows fell from {audit.validation_before:.4f} to "
+            f"{audit.measure} on validation rows fell from {audit.validation_before:.4f} to "
             f"{audit.validation_after:.4f}, more than requests.guard allows"
         )
     keep_fallback_embeddings(split_model, vfl_pb2.UNLEARN)

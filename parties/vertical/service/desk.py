@@ -50,7 +50,9 @@ def open_desk(party: VerticalParty, agreement: VerticalAgreement) -> RequestDesk
 
 def why_not_corrected(agreement: VerticalAgreement) -> str:
     """Why labels of a kept model cannot be replaced; empty if they can."""
-    plan = agreement.unlearning
+    plan, task = agreement.unlearning, agreement.labels.task
+    if task != "classification":
+        return f"labels.task is {task!r}, and only a class can be corrected"
     if plan.method not in plan.correcting:
         return (
             f"unlearning.method = {plan.method!r} cannot correct labels; these methods can: "
@@ -118,6 +120,8 @@ def rows_of_labels(
 ) -> Index:
     """A keyed sample of the rows of some classes, [rows], ascending; unknown classes have no rows.
 
+    Labels that are not one of several classes have no rows.
+
     Args:
         split_model: the model, with the labels of all rows that were not erased.
         classes: names of the classes.
@@ -127,8 +131,9 @@ def rows_of_labels(
     """
     known, labels = split_model.agreement.labels.classes, split_model.labels
     found = [np.empty(0, np.int64)]
+    single = split_model.agreement.labels.task == "classification"
     for name in classes:
-        if name not in known:
+        if name not in known or not single:
             continue
         members = np.flatnonzero((labels == known.index(name)).numpy())
         if share < 1:

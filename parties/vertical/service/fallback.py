@@ -226,7 +226,9 @@ class FallbackModel:
 
     @torch.no_grad()
     def probabilities(self, ids: Sequence[bytes]) -> Probabilities:
-        """Class probabilities, [ids, classes]; NaN for rows that are unknown, or to be forgotten.
+        """Probabilities [ids, classes], or numbers [ids, 1].
+
+        Rows that are unknown, or to be forgotten, have NaN.
 
         Raises:
             LookupError: there is no fallback model.
@@ -239,9 +241,9 @@ class FallbackModel:
         place = np.array([fitted.place.get(each, -1) for each in ids], np.int64)
         place[np.isin(place, sorted(withheld))] = -1
         known = np.flatnonzero(place >= 0)
-        result = np.full((len(ids), len(plan.labels.classes)), np.nan)
+        result = np.full((len(ids), plan.labels.outputs), np.nan)
         widths = [each.width or 0 for each in plan.feature_parties.values()]
         chosen = fitted.embeddings[torch.from_numpy(place[known])]
         logits = fitted.network(list(torch.split(chosen, widths, dim=1)))
-        result[known] = torch.softmax(logits.double(), dim=1).numpy()
+        result[known] = fitted.network.target.prediction(logits).numpy()
         return result

@@ -73,6 +73,26 @@ def test_files_have_what_was_detected(started: Path, tables: tuple[Path, Path]) 
     assert "Scaled with the" in started.read_text()
 
 
+def test_label_that_is_a_number_gives_a_regression(
+    tables: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    result = init("--role", "active", tables[0], "--label", "zinssatz", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "label zinssatz (a number)" in result.output
+    path = out / "agreement.toml"
+    assert tomllib.loads(path.read_text())["labels"] == {"task": "regression", "loss": "squared"}
+    assert '# "zinssatz" is a number' in path.read_text()
+    assert "zinssatz" not in data(out / "bank.party.toml")["numeric"]
+    result = init("--join", path, tables[1])
+    assert result.exit_code == 0, result.output
+    for party in ("bank", "calls"):
+        found = doctor_findings(path, party)
+        assert found["config"] == found["data"] == found["all rows"] == "ok"
+    agreement = read_any(path, SCHEMAS).agreement
+    assert (agreement.labels.outputs, agreement.unlearning.method) == (1, "retrain-local")
+
+
 def test_partner_adds_itself_and_both_pass_the_doctor(
     started: Path, tables: tuple[Path, Path]
 ) -> None:

@@ -129,7 +129,7 @@ def test_classes_are_sorted_as_numbers_or_texts() -> None:
     ("column", "message"),
     [
         (cycle("1"), "has 1 different values"),
-        ([str(row % 21) for row in range(ROWS)], "has 21 different values"),
+        ([f"kind {row % 21}" for row in range(ROWS)], "has 21 different values"),
         (cycle("0", "1", ""), r"13 rows of rows\.csv have no value in the label column 'y'"),
     ],
 )
@@ -137,6 +137,15 @@ def test_unusable_label_is_refused(column: list[str], message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         classes(column)
     assert "--label COLUMN" in caught.value.hint
+
+
+def test_label_of_many_numbers_is_a_number() -> None:
+    for column in ([str(row % 21) for row in range(ROWS)], [f"{row}.5" for row in range(ROWS)]):
+        found = classes(column)
+        assert (found.task, found.classes) == ("regression", ())
+        label = next(each for each in found.columns if each.name == "y")
+        assert label.reason == f"{len(set(column))} numbers"
+    assert classes(cycle("0", "1")).task == "classification"
 
 
 def test_rows_of_a_large_csv_file_are_counted_beyond_the_sample(tmp_path: Path) -> None:
@@ -167,6 +176,8 @@ def test_parquet_types_give_uses(tmp_path: Path) -> None:
     content = {
         "id": list(range(ROWS)),
         "rate": [None if row == 3 else row / 7 for row in range(ROWS)],
+        "part": [row / 7 for row in range(ROWS)],
+        "flag": [float(row % 2) for row in range(ROWS)],
         "day": [date(2024, 1, 1 + row % 28) for row in range(ROWS)],
         "tags": [[row] for row in range(ROWS)],
         "raw": [b"x"] * ROWS,
@@ -178,10 +189,11 @@ def test_parquet_types_give_uses(tmp_path: Path) -> None:
     found = propose_columns(sample, ".", propose_ids(sample), "y")
     uses = {each.name: each.use.value for each in found.columns}
     assert uses == {
-        "id": "id", "rate": "numeric", "day": "ignored", "town": "categorical", "y": "label",
-        "raw": "ignored", "tags": "ignored",
+        "id": "id", "rate": "numeric", "part": "numeric", "flag": "numeric", "day": "ignored",
+        "town": "categorical", "y": "label", "raw": "ignored", "tags": "ignored",
     }  # fmt: skip
     assert found.classes == ("0", "1")
     assert "rate" not in label_candidates(sample, ["id"])
+    assert propose_columns(sample, ".", ["id"], "part").task == "regression"
     with pytest.raises(DataError, match="binary fractions"):
-        propose_columns(sample, ".", ["id"], "rate")
+        propose_columns(sample, ".", ["id"], "flag")

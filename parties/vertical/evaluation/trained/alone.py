@@ -8,11 +8,11 @@ random streams are its own, so the joint training does not change.
 from dataclasses import replace
 from functools import partial
 from time import monotonic
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from models.arithmetic import all_finite, restore, snapshot
 from parties.common.shared_randomness import Index, torch_seed
@@ -32,6 +32,7 @@ from parties.vertical.engine.train import (
 from protocol import vfl_pb2
 from unlearning.audit.classifier import Gain, paired_gains, roc_auc
 from unlearning.audit.membership import Outputs
+from unlearning.audit.targets import number_figures, paired_number_gains
 from unlearning.sharding import mean_shard_logits
 
 STREAM = "alone"
@@ -40,43 +41,51 @@ SLOW = (
     "training it would have kept the other parties waiting: it was stopped after half of "
     "limits.idle_seconds"
 )
+SEVERAL_LABELS = "it is not measured for several binary labels"
 DIVERGED = "its training diverged: the loss or a parameter is not finite"
 
 
 def alone_figures(split_model: SplitModel, joint: Outputs) -> AloneFigures:
     """Train the active party's own model, and compare it with the joint model's test outputs.
 
-    An active party without features predicts the most frequent class.
+    An active party without features predicts the most frequent class, or the mean of a number. For
+    several binary labels there is no such model, and the result has the reason.
     """
     name, began = split_model.party.name, monotonic()
     inputs = split_model.local_model.model.inputs
     columns = inputs is not None
-    logits = _majority(split_model) if inputs is None else _own_model(split_model, inputs)
+    if split_model.agreement.labels.task == "multilabel":
+        return AloneFigures(party=name, columns=columns, seconds=0.0, absent=SEVERAL_LABELS)
+    logits = _constant(split_model) if inputs is None else _own_model(split_model, inputs)
     seconds = monotonic() - began
     if isinstance(logits, str):
         return AloneFigures(party=name, columns=columns, seconds=seconds, absent=logits)
     own = Outputs(logits, joint.labels)
     seed = torch_seed(split_model.agreement.seed, "resamples", STREAM, name)
-    gains = paired_gains(joint.logits, logits, joint.labels, seed)
-    return AloneFigures(
-        party=name,
-        columns=columns,
-        seconds=seconds,
-        auc=roc_auc(own),
-        accuracy=share_correct(logits, joint.labels),
-        gain_auc=_gain(gains.auc),
-        gain_accuracy=_gain(gains.accuracy),
-    )
+    if split_model.agreement.labels.task == "regression":
+        found, brings = number_figures(own).values, paired_number_gains(joint, own, seed)
+        figures: dict[str, Any] = {"r2": found.get("r2"), "mae": found.get("mae")}
+        figures |= {"gain_r2": _gain(brings["r2"]), "gain_mae": _gain(brings["mae"])}
+    else:
+        gains = paired_gains(joint.logits, logits, joint.labels, seed)
+        figures = {"auc": roc_auc(own), "accuracy": share_correct(logits, joint.labels)}
+        figures |= {"gain_auc": _gain(gains.auc), "gain_accuracy": _gain(gains.accuracy)}
+    return AloneFigures(party=name, columns=columns, seconds=seconds, **figures)
 
 
 def _gain(gain: Gain) -> GainFigure:
     return GainFigure(value=gain.value, ci95=gain.ci95)
 
 
-def _majority(split_model: SplitModel) -> Tensor:
-    """Outputs that are equal for all test rows: the frequencies of the classes in training rows."""
+def _constant(split_model: SplitModel) -> Tensor:
+    """Outputs that are equal for all test rows, [rows, outputs].
+
+    They are the frequencies of the classes in training rows, or the mean of the number.
+    """
     classes = len(split_model.agreement.labels.classes)
     learned = split_model.labels[split_model.rows.train]
+    if not classes:
+        return learned.double().mean().expand(len(split_model.rows.test), 1)
     counts = torch.bincount(learned, minlength=classes).double()
     return counts.expand(len(split_model.rows.test), classes)
 
@@ -113,6 +122,8 @@ class OwnTraining:
         self._agreement, self._inputs, self._batches = agreement, inputs, batches
         self._labels = split_model.labels
         self._network = build_active_network(party, batches.stream, inputs)
+        # The standardisation of a number is that of the joint model: of the same training rows.
+        self._network.target.load_state_dict(split_model.target.state_dict())
         self._parameters = [*self._network.parameters()]
 
     def run(self, deadline: float) -> str | None:
@@ -161,7 +172,7 @@ class OwnTraining:
         value = 0.0
         for request in shuffled_requests(vfl_pb2.TRAIN_ROWS, count, number, size):
             rows = torch.from_numpy(self._batches.rows_of(request))
-            loss = cross_entropy(self._outputs(rows), self._labels[rows])
+            loss = self._network.target.loss(self._outputs(rows), self._labels[rows])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -170,8 +181,9 @@ class OwnTraining:
 
     def _validated(self, number: int, loss: float) -> EpochResult:
         rows = self._batches.rows.validation
-        logits, truth = self.logits(rows), self._labels[torch.from_numpy(rows)]
-        return validated_epoch(self._agreement, EpochResult(number, loss), logits, truth)
+        validation = Outputs(self.logits(rows), self._labels[torch.from_numpy(rows)])
+        target = self._network.target
+        return validated_epoch(self._agreement, target, EpochResult(number, loss), validation)
 
     def _solve(self) -> None:
         """Minimise the convex loss with the agreed penalty, as the Newton training does."""
@@ -187,7 +199,7 @@ class OwnTraining:
     def _penalised(self, solver: torch.optim.Optimizer, rows: Tensor) -> float:
         solver.zero_grad()
         squares = torch.stack([each.square().sum() for each in self._parameters]).sum()
-        loss = cross_entropy(self._outputs(rows), self._labels[rows])
+        loss = self._network.target.loss(self._outputs(rows), self._labels[rows])
         loss = loss + self._agreement.newton.weight / 2 * squares
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.item()

@@ -1,5 +1,7 @@
 """Figures of the trained model on test rows, as a user of the model asks for them."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -9,25 +11,61 @@ from parties.vertical.evaluation.trained.alone import alone_figures
 from protocol import vfl_pb2
 from unlearning.audit.classifier import classifier_figures, confusion_counts, youden_threshold
 from unlearning.audit.membership import Outputs
+from unlearning.audit.targets import label_aucs, labels_figures, number_figures
 
 
 def model_figures(split_model: SplitModel) -> ModelFigures:
     """Measure the current model on test rows; only two classes need outputs on validation rows."""
     labels, rows = split_model.labels, split_model.rows
-    names = split_model.agreement.labels.classes
     test = Outputs(split_model.logits(vfl_pb2.TEST), labels[rows.test])
+    task = split_model.agreement.labels.task
+    measure = {
+        "classification": _of_classes,
+        "regression": _of_number,
+        "multilabel": _of_labels,
+    }
+    figures = measure[task](split_model, test)
+    measured = {"accuracy", "mae"} & figures.keys()
+    wanted = measured and split_model.agreement.evaluation.alone
+    alone = alone_figures(split_model, test) if wanted else None
+    return ModelFigures(task=task, rows=len(rows.test), alone=alone, **figures)
+
+
+def _of_classes(split_model: SplitModel, test: Outputs) -> dict[str, Any]:
+    """The figures of a model that predicts one of several classes."""
+    labels, rows = split_model.labels, split_model.rows
+    names = split_model.agreement.labels.classes
     found = classifier_figures(test)
-    measured, wanted = "accuracy" in found.values, split_model.agreement.evaluation.alone
     majority = int(torch.bincount(labels[rows.train], minlength=len(names)).argmax())
-    return ModelFigures(
-        rows=len(rows.test),
+    return {
         **found.values,
-        majority_class=names[majority],
-        majority_accuracy=_share(test.labels == majority),
-        absent=found.absent,
-        confusion=_confusion(split_model, test) if measured else None,
-        alone=alone_figures(split_model, test) if measured and wanted else None,
-    )
+        "majority_class": names[majority],
+        "majority_accuracy": _share(test.labels == majority),
+        "absent": found.absent,
+        "confusion": _confusion(split_model, test) if "accuracy" in found.values else None,
+    }
+
+
+def _of_number(split_model: SplitModel, test: Outputs) -> dict[str, Any]:
+    """The figures of a model that predicts a number, and of always predicting its mean."""
+    learned = split_model.labels[split_model.rows.train].double()
+    constant = learned.mean().expand(len(test.labels), 1)
+    found, base = number_figures(test), number_figures(Outputs(constant, test.labels)).values
+    return {
+        **found.values,
+        "mean": learned.mean().item(),
+        "mean_mae": base.get("mae"),
+        "mean_rmse": base.get("rmse"),
+        "absent": found.absent,
+    }
+
+
+def _of_labels(split_model: SplitModel, test: Outputs) -> dict[str, Any]:
+    """The figures of a model that predicts several binary labels."""
+    found, areas = labels_figures(test), label_aucs(test)
+    names = split_model.agreement.labels.classes
+    label_auc = {name: area for name, area in zip(names, areas, strict=True) if area is not None}
+    return {**found.values, "label_auc": label_auc, "absent": found.absent}
 
 
 def _share(chosen: Tensor) -> float | None:

@@ -38,7 +38,7 @@ def held(folder: Path, data: CsvData, **options: Any) -> Holding:
 
 def read(folder: Path, data: CsvData, memory: int) -> Records:
     return collect.collect_records(
-        data, [open_csv(data, folder, data.path)], CLASSES, lambda _: None, memory
+        data, [open_csv(data, folder, data.path)], ReadOptions(folder, CLASSES), memory
     )
 
 

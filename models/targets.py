@@ -1,0 +1,132 @@
+"""What a model predicts, as its last module: unit of the outputs, loss, and written prediction."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import (
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    l1_loss,
+    mse_loss,
+)
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+class ClassTarget(nn.Module):
+    """One of several classes: softmax and cross entropy."""
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Return the logits of the top model unchanged, ``[batch, classes]``."""
+        return outputs
+
+    def loss(self, outputs: Tensor, labels: Tensor, reduction: Reduction = "mean") -> Tensor:
+        """Return the cross entropy of ``outputs``, ``[batch, classes]``; labels: ``[batch]``."""
+        return cross_entropy(outputs, labels, reduction=reduction)
+
+    def prediction(self, outputs: Tensor) -> Tensor:
+        """Return the probability of each class, ``[batch, classes]``, in float64."""
+        return torch.softmax(outputs.double(), dim=1)
+
+    def accuracy(self, outputs: Tensor, labels: Tensor) -> float | None:
+        """Return the fraction of the rows in which the logit of the label is the largest one.
+
+        ``outputs`` are ``[rows, classes]``, ``labels`` ``[rows]``.
+        """
+        return (outputs.argmax(dim=1) == labels).double().mean().item()
+
+
+class LabelsTarget(nn.Module):
+    """Several binary labels: a sigmoid and a binary cross entropy for each label."""
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Return the logits of the top model unchanged, ``[batch, labels]``."""
+        return outputs
+
+    def loss(self, outputs: Tensor, labels: Tensor, reduction: Reduction = "mean") -> Tensor:
+        """Return the binary cross entropy of each row, the mean over its labels, then reduced.
+
+        ``outputs`` are logits, ``[batch, labels]``; ``labels`` are 0 or 1, of the same shape.
+        """
+        each = binary_cross_entropy_with_logits(outputs, labels, reduction="none").mean(dim=1)
+        return _reduced(each, reduction)
+
+    def prediction(self, outputs: Tensor) -> Tensor:
+        """Return the probability of each label, ``[batch, labels]``, in float64."""
+        return torch.sigmoid(outputs.double())
+
+    def accuracy(self, outputs: Tensor, labels: Tensor) -> float | None:
+        """Return the subset accuracy: the fraction of the rows with all labels right.
+
+        ``outputs`` and ``labels`` are ``[rows, labels]``; a probability above one half is a 1.
+        """
+        return ((outputs > 0) == (labels > 0)).all(dim=1).double().mean().item()
+
+
+class NumberTarget(nn.Module):
+    """A number: the top model predicts the standardised number, whose mean and scale are kept here.
+
+    The loss is that of the standardised number, so it does not depend on the unit.
+
+    Attributes:
+        mean: mean of the number in the training rows, ``[1]``.
+        scale: its standard deviation in the training rows, ``[1]``.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, loss: Literal["squared", "absolute"]) -> None:
+        super().__init__()
+        losses: dict[str, Callable[..., Tensor]] = {"squared": mse_loss, "absolute": l1_loss}
+        self._loss = losses[loss]
+        self.register_buffer("mean", torch.zeros(1))
+        self.register_buffer("scale", torch.ones(1))
+
+    @torch.no_grad()
+    def standardise(self, mean: float, scale: float) -> None:
+        """Set the mean and the standard deviation of the number; a scale of 0 counts as 1."""
+        self.mean.fill_(mean)
+        self.scale.fill_(scale or 1.0)
+
+    def forward(self, outputs: Tensor) -> Tensor:
+        """Return the outputs of the top model in the unit of the number, ``[batch, 1]``."""
+        return outputs * self.scale + self.mean
+
+    def loss(self, outputs: Tensor, labels: Tensor, reduction: Reduction = "mean") -> Tensor:
+        """Return the loss of the standardised error; ``outputs``: ``[batch, 1]``.
+
+        ``labels`` are ``[batch]``, in the unit of the number, as the outputs are.
+        """
+        scale = self.scale.to(outputs.device)
+        return self._loss(outputs[:, 0] / scale, labels / scale, reduction=reduction)
+
+    def prediction(self, outputs: Tensor) -> Tensor:
+        """Return the outputs, ``[batch, 1]``, in float64."""
+        return outputs.double()
+
+    def accuracy(self, outputs: Tensor, labels: Tensor) -> float | None:  # noqa: ARG002
+        """Return None: a number is not right or wrong; outputs ``[rows, 1]``, labels ``[rows]``."""
+        return None
+
+
+Target = ClassTarget | LabelsTarget | NumberTarget
+
+
+def build_target(
+    task: Literal["classification", "regression", "multilabel"],
+    loss: Literal["squared", "absolute"],
+) -> Target:
+    """Return what a model predicts, for a task; ``loss`` is the loss of a regression."""
+    if task == "regression":
+        return NumberTarget(loss)
+    return ClassTarget() if task == "classification" else LabelsTarget()
+
+
+def _reduced(values: Tensor, reduction: Reduction) -> Tensor:
+    """The mean or the sum of ``values``, ``[batch]``, or the values themselves."""
+    if reduction == "none":
+        return values
+    return values.mean() if reduction == "mean" else values.sum()
