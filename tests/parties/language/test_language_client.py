@@ -30,7 +30,7 @@ from parties.language.engine.local_training import LanguageClientTask
 from parties.language.methods.loss_based import unlearning_members
 from parties.language.methods.primal_dual import PrimalDual, PrimalDualSettings, _score_sums
 from parties.language.registry import SCHEMA as LANGUAGE
-from parties.language.simulated_data import SimulatedTextClients
+from parties.language.simulated_data import SimulatedTextClients, SimulatedTextData
 from tests.parties.language.ferries import LORA, simulation_config, write_texts
 
 REQUEST = '[[unlearn]]\nname = "gone"\nrows = "flagged"\n'
@@ -39,7 +39,8 @@ TASK = LocalTask(aim="text", stream="s", epochs=12, batch=8, learning_rate=0.01,
 
 @pytest.fixture(scope="module")
 def clients(world: Path) -> SimulatedTextClients:
-    return SimulatedTextClients.read(read_config(simulation_config(world, REQUEST), LANGUAGE), None)
+    config = read_config(simulation_config(world, REQUEST), LANGUAGE)
+    return SimulatedTextData.read(config, None).clients()
 
 
 @pytest.fixture
@@ -157,9 +158,8 @@ def test_objectives_with_a_reference_need_the_model_before_unlearning(
 
 
 def test_a_frozen_copy_shares_frozen_weights_and_is_not_trainable(world: Path) -> None:
-    base_model = SimulatedTextClients.read(
-        read_config(simulation_config(world, REQUEST, LORA), LANGUAGE), None
-    )._base_model
+    config = read_config(simulation_config(world, REQUEST, LORA), LANGUAGE)
+    base_model = SimulatedTextData.read(config, None).clients()._base_model
     other = base_model.frozen_copy(base_model.initial + 1.0)
     ours, theirs = dict(base_model.model.named_parameters()), dict(other.named_parameters())
     for name, each in ours.items():
@@ -209,9 +209,8 @@ def test_only_adapters_are_trained(world: Path) -> None:
     folder.mkdir()
     (folder / "base").symlink_to(world / "base")
     write_texts(folder)
-    clients = SimulatedTextClients.read(
-        read_config(simulation_config(folder, REQUEST, LORA), LANGUAGE), None
-    )
+    config = read_config(simulation_config(folder, REQUEST, LORA), LANGUAGE)
+    clients = SimulatedTextData.read(config, None).clients()
     client = clients.load("client-0", ClientState())
     layers, rank, width, between = 2, 4, 32, 64
     shapes = 4 * (width + width) + 2 * (width + between) + (between + width)
