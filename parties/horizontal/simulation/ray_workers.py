@@ -73,7 +73,9 @@ class RayWorkers:
         except ConfigError:
             ray.shutdown()
             raise
-        self._job = ray.remote(num_cpus=1, num_gpus=self._gpus, max_retries=3)(_run)
+        # By default, Ray starts a process for every task that uses a GPU; 0 reuses the processes.
+        options: dict[str, Any] = {"num_cpus": 1, "num_gpus": self._gpus, "max_calls": 0}
+        self._job = ray.remote(**options, max_retries=3)(_run)
         self._sources = dict[ClientSource, StoredSource]()
 
     @property

@@ -23,7 +23,7 @@ from sklearn.datasets import load_digits
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("configs", "models", "parties", "protocol", "psi", "unlearning", "vfl", "__editable__")
-STARTED, SECONDS = "Ray runtime started", 180.0
+STARTED, SECONDS = "Ray runtime started", 100.0
 IDX = '{ kind = "idx", images = "images.gz", labels = "labels.gz" }'
 pytestmark = [
     pytest.mark.slow,
@@ -108,13 +108,7 @@ def cluster() -> Iterator[Cluster]:
     head += ["--include-dashboard", "false", "--temp-dir", f"{folder}/t"]
     try:
         with ExitStack() as stack:
-            stack.enter_context(
-                started(
-                    folder,
-                    "head",
-                    [*head, "--include-dashboard", "false", "--temp-dir", f"{folder}/t"],
-                )
-            )
+            stack.enter_context(started(folder, "head", head))
             log = (folder / "head.log").read_text()
             running = Cluster(folder, log.partition("--address='")[2].partition("'")[0])
             stack.enter_context(running.node("127.0.0.2"))

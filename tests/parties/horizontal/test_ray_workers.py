@@ -101,12 +101,11 @@ def test_error_of_a_task_keeps_its_type_and_message(
 @needs_ray
 @pytest.mark.slow
 def test_gpus_that_the_cluster_lacks_are_refused(ray_workers: ClientWorkers) -> None:
-    from parties.horizontal.simulation.ray_nodes import require_gpus
-
+    nodes = importlib.import_module("parties.horizontal.simulation.ray_nodes")
     assert ray_workers.parallel == 2
-    require_gpus(None)
+    nodes.require_gpus(None)
     with pytest.raises(ConfigError, match="num_gpus is 1000, but the Ray cluster has"):
-        require_gpus(1000.0)
+        nodes.require_gpus(1000.0)
 
 
 def test_shipped_data_contain_no_path_of_this_machine(source: SimulationSource) -> None:
