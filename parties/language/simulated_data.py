@@ -78,7 +78,8 @@ class SimulatedTextData:
     """Agreement, texts and base model of all simulated clients; ``repr`` shows no texts.
 
     Attributes:
-        agreement: the agreement of the run.
+        agreement: the agreement of the run as JSON; its class, built at run time, has no name by
+            which another process finds it.
         corpus: the texts that are divided among the clients.
         public: the public texts.
         base: folder of the base model, or the contents of its files by relative path, ``[bytes]``
@@ -87,7 +88,7 @@ class SimulatedTextData:
         threads: number of threads of a process that trains clients.
     """
 
-    agreement: LanguageAgreement
+    agreement: str
     corpus: TextCorpus
     public: Sequence[TextRecord]
     base: Path | Mapping[str, NDArray[np.uint8]]
@@ -116,14 +117,16 @@ class SimulatedTextData:
         folder = data_folder(config.path, settings, data)
         corpus, public = read_text_corpus(settings, folder), read_public_texts(settings, folder)
         base, threads = folder / settings.base, settings.threads
-        return cls(config.agreement, corpus, public, base, settings.device, threads)
+        agreement = config.agreement.model_dump_json()
+        return cls(agreement, corpus, public, base, settings.device, threads)
 
     def clients(self) -> SimulatedTextClients:
         """Load the base model, and return all clients."""
         torch.set_num_threads(self.threads)
+        agreement = SCHEMA.agreement.model_validate_json(self.agreement)
         with _base_folder(self.base) as folder:
-            base_model = load_base_model(self.agreement, folder, self.device)
-        return SimulatedTextClients(self.agreement, self.corpus, base_model, self.public)
+            base_model = load_base_model(agreement, folder, self.device)
+        return SimulatedTextClients(agreement, self.corpus, base_model, self.public)
 
     def without_paths(self) -> Self:
         """Return a copy with the contents of the base model's files in place of their folder."""

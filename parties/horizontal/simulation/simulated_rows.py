@@ -62,20 +62,22 @@ class SimulatedRowData:
     """Agreement and rows of all simulated clients; ``repr`` shows no rows.
 
     Attributes:
-        agreement: the agreement of the run.
+        agreement: the agreement of the run as JSON; its class, built at run time, has no name by
+            which another process finds it.
         data_set: the data set that is partitioned among the clients.
         threads: number of threads of a process that trains clients.
     """
 
-    agreement: HorizontalAgreement
+    agreement: str
     data_set: PartitionedData
     threads: int
 
     def clients(self) -> SimulatedRowClients:
         """Build the network, and return all clients."""
         torch.set_num_threads(self.threads)
-        network = build_whole_network(self.agreement, "shape")
-        return SimulatedRowClients(self.agreement, self.data_set, network)
+        agreement = SCHEMA.agreement.model_validate_json(self.agreement)
+        network = build_whole_network(agreement, "shape")
+        return SimulatedRowClients(agreement, self.data_set, network)
 
     def without_paths(self) -> Self:
         """Return the data itself, which has no paths; clients copy their rows from it."""
@@ -102,4 +104,4 @@ def read_row_data(source: SimulationSource) -> SimulatedRowData:
         )
     folder = data_folder(config.path, settings, source.data)
     data_set = read_partitioned_data(config.agreement, settings.data, folder, lambda _: None)
-    return SimulatedRowData(config.agreement, data_set, settings.threads)
+    return SimulatedRowData(config.agreement.model_dump_json(), data_set, settings.threads)

@@ -1,8 +1,10 @@
 """Local tasks on texts: training and unlearning at clients with a tiny model."""
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,7 @@ from parties.language.methods.loss_based import unlearning_members
 from parties.language.methods.primal_dual import PrimalDual, PrimalDualSettings, _score_sums
 from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.simulated_data import SimulatedTextClients, SimulatedTextData
-from tests.parties.language.ferries import LORA, simulation_config, write_texts
+from tests.parties.language.ferries import LORA, simulation_config, write_base, write_texts
 
 REQUEST = '[[unlearn]]\nname = "gone"\nrows = "flagged"\n'
 TASK = LocalTask(aim="text", stream="s", epochs=12, batch=8, learning_rate=0.01, text=TextTask())
@@ -202,6 +204,24 @@ def test_purged_texts_are_deleted(clients: SimulatedTextClients) -> None:
     after = clients.load("client-1", ClientState(None, ("gone",))).dataset
     assert len(after.rows) == whole - forgotten
     assert not after.flagged.any()
+
+
+def test_client_of_a_machine_without_the_files_computes_the_same_bits(tmp_path: Path) -> None:
+    """The data for another machine contain the texts and the base model, not their paths."""
+    there, update = tmp_path / "there", list[Tensor]()
+    there.mkdir()
+    write_base(there)
+    write_texts(there)
+    data = SimulatedTextData.read(read_config(simulation_config(there), LANGUAGE), None)
+    shipped = pickle.dumps(data.without_paths())
+    assert str(tmp_path).encode() not in shipped
+    for each in (data, pickle.loads(shipped)):
+        client = each.clients().load("client-1", ClientState())
+        start = {"model": client.base_model.initial}
+        update.append(client.run_task("learn", replace(TASK, epochs=1), start).delta)
+        rmtree(there, ignore_errors=True)
+    assert update[0].any()
+    assert torch.equal(*update)
 
 
 def test_only_adapters_are_trained(world: Path) -> None:
