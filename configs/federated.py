@@ -84,9 +84,26 @@ class SecureAggregation(ConfigTable):
 class SimulationSettings(ConfigTable):
     """How simulated clients are executed."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"num_gpus"})
+
     backend: Literal["processes", "ray"] = "processes"  # local processes, or Ray workers
     workers: Count | None = None  # number of processes; absent: one per core
     address: str | None = None  # address of a Ray cluster; absent: one on this machine
+    # GPUs per client in training, for example 0.25 for four clients on one GPU; only with ray.
+    num_gpus: Positive | None = None
+
+    @model_validator(mode="after")
+    def _gpus_are_of_ray(self) -> Self:
+        if self.num_gpus is None:
+            return self
+        if self.backend != "ray":
+            raise ValueError("the key 'num_gpus' is legal only with backend = 'ray'")
+        if self.num_gpus > 1 and self.num_gpus % 1:
+            raise ValueError(
+                f"num_gpus must be at most 1 or a whole number (got {self.num_gpus:g}), because a "
+                "client can share one GPU but not several"
+            )
+        return self
 
     @model_validator(mode="after")
     def _address_is_of_a_cluster(self) -> Self:

@@ -16,7 +16,7 @@ from parties.horizontal.engine.party import FederatedContext
 from parties.horizontal.local.client_task import ClientTask
 from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.rows import ClientData, OwnRows, no_rows
-from parties.horizontal.simulation.simulated_data import SimulatedClients, SimulationSource
+from parties.horizontal.simulation.simulated_data import SimulatedData, SimulationSource
 from parties.horizontal.task import ServerTask
 from parties.session.saved_model import MODEL, write_saved_model
 from parties.session.setup import StartOptions
@@ -64,8 +64,8 @@ class FederatedMode:
 
     # Function (config, party's name, options, listener) -> the party with its data.
     set_up: Callable[[FederatedConfig, str, StartOptions, ProgressListener], FederatedParty]
-    # Function that reads the data of all simulated clients in a worker process.
-    read_clients: Callable[[SimulationSource], SimulatedClients]
+    # Function that reads the data of all simulated clients.
+    read_data: Callable[[SimulationSource], SimulatedData]
     # Function (config, client's name, data folder) -> the client's rows, without a model.
     own_rows: Callable[[FederatedConfig, str, Path], OwnRows]
 

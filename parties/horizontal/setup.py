@@ -13,7 +13,7 @@ from parties.horizontal.local.rows import ClientData, OwnRows
 from parties.horizontal.network_task import network_client_task, network_server_task
 from parties.horizontal.party import FederatedMode, HorizontalParty, no_client_data
 from parties.horizontal.registry import network_local_tasks
-from parties.horizontal.simulation.simulated_rows import read_row_clients
+from parties.horizontal.simulation.simulated_rows import read_row_data
 from parties.session.setup import StartOptions
 from parties.session.start import PartyStart, start_party
 
@@ -72,4 +72,4 @@ def own_rows(config: FederatedConfig, name: str, folder: Path) -> OwnRows:
     return read_own_rows(agreement, name, settings.data, folder)
 
 
-ROW_MODE = FederatedMode(set_up_horizontal_party, read_row_clients, own_rows)
+ROW_MODE = FederatedMode(set_up_horizontal_party, read_row_data, own_rows)

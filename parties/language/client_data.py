@@ -104,13 +104,15 @@ def partition_corpus(agreement: LanguageAgreement, corpus: TextCorpus) -> dict[s
     return dict(zip(names, parts, strict=True))
 
 
-def encode_public_texts(
-    settings: LanguageClientSettings, folder: Path, encoder: TextEncoder
-) -> list[EncodedText]:
-    """Read and encode the public texts that the party settings name."""
+def read_public_texts(settings: LanguageClientSettings, folder: Path) -> list[TextRecord]:
+    """Read the public texts that the party settings name; an empty list if they name none.
+
+    Raises:
+        DataError: the file is missing or has a wrong format.
+    """
     if settings.public is None:
         return []
-    return encode_records(read_own_texts(folder, settings.public.path), encoder)
+    return list(read_own_texts(folder, settings.public.path))
 
 
 def build_text_dataset(

@@ -15,10 +15,10 @@ from parties.horizontal.party import FederatedMode
 from parties.language.client_data import (
     OwnText,
     build_text_dataset,
-    encode_public_texts,
     encode_records,
     own_texts,
     partition_corpus,
+    read_public_texts,
     read_text_corpus,
 )
 from parties.language.engine.base_model import load_base_model, load_encoder
@@ -28,7 +28,7 @@ from parties.language.engine.truncation import warn_of_truncated_texts
 from parties.language.language_task import language_client_task, language_server_task
 from parties.language.memory_check import memory_roles, report_memory
 from parties.language.registry import text_local_tasks
-from parties.language.simulated_data import read_text_clients
+from parties.language.simulated_data import read_text_data
 from parties.session.setup import StartOptions, data_folder
 from parties.session.start import start_party
 
@@ -82,12 +82,12 @@ def _warn_of_simulated_texts(
     """Warn once of truncated texts of all simulated clients; their processes do not warn."""
     settings = config.settings(f"{SIMULATED}-0")
     if not isinstance(settings, LanguageClientSettings):
-        return  # SimulatedTextClients.read raises the error
+        return  # SimulatedTextData.read raises the error
     folder = data_folder(config.path, settings, options.data)
     progress.phase("reading texts")
     encoder = load_encoder(agreement, folder / settings.base)
     rows = encode_records(read_text_corpus(settings, folder).records, encoder)
-    public = encode_public_texts(settings, folder, encoder)
+    public = encode_records(read_public_texts(settings, folder), encoder)
     warn_of_truncated_texts(progress, rows + public, agreement)
 
 
@@ -96,7 +96,7 @@ def _read_dataset(
 ) -> TextDataset:
     encoder = load_base_model(agreement, folder / settings.base, settings.device).encoder
     corpus = read_text_corpus(settings, folder)
-    public = encode_public_texts(settings, folder, encoder)
+    public = encode_records(read_public_texts(settings, folder), encoder)
     share = partition_corpus(agreement, corpus)[name]
     return build_text_dataset(agreement, name, corpus, share, encoder, public)
 
@@ -131,4 +131,4 @@ def own_text_rows(config: FederatedConfig, name: str, folder: Path) -> OwnRows:
     )
 
 
-LANGUAGE_MODE = FederatedMode(set_up_language_party, read_text_clients, own_text_rows)
+LANGUAGE_MODE = FederatedMode(set_up_language_party, read_text_data, own_text_rows)

@@ -44,7 +44,7 @@ from requests_bench import request_sections  # noqa: E402
 from resume import resume  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
-from simulated import simulated  # noqa: E402
+from simulated import clients_a_round, simulated  # noqa: E402
 from steps import steps  # noqa: E402
 from trajectory import trajectory  # noqa: E402
 from transport import transport  # noqa: E402
@@ -82,6 +82,7 @@ def sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]:
         "cost": lambda report: cost(data, report),
         "aggregating": lambda report: aggregating(data, report),
         "simulated": lambda report: simulated(data, report),
+        "clients a round": lambda report: clients_a_round(data, report),
         "client kills": client_kills,
         "method kills": method_kills,
         **request_sections(data),

@@ -13,6 +13,7 @@ from parties.experiments.provenance import HORIZONTAL, LANGUAGE, SCOPES, VERTICA
 BENCH, FEDORA = "docs/bench.json", "docs/fedora.json"
 PEOPLE = "docs/people.json"
 FEDERATED, LLM = "docs/horizontal.json", "docs/llm.json"
+PEOPLE = "docs/people.json"
 
 CHANNEL = ("protocol/",)
 ALIGNMENT = ("psi/", *CHANNEL, "parties/vertical/alignment/")
@@ -101,6 +102,7 @@ SECTIONS: Mapping[str, Section] = {
     "cost": Section(FEDORA, (*_vertical("fashion"), *CHANNEL)),
     "aggregating": Section(FEDERATED, CLIENTS),
     "simulated": Section(FEDERATED, (*CLIENTS, "parties/horizontal/simulation/")),
+    "clients a round": Section(PEOPLE, (*CLIENTS, "parties/horizontal/simulation/")),
     "client request kills": Section(
         "docs/requests.json",
         (*CLIENTS, *CRASHES, "unlearning/receipts/", "parties/horizontal/service/",

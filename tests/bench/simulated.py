@@ -1,4 +1,4 @@
-"""Figures: memory of all processes with a thousand simulated clients, and its growth."""
+"""Figures: memory of all processes with up to a thousand simulated clients, and its growth."""
 
 import json
 import subprocess
@@ -15,6 +15,9 @@ from parties.horizontal.simulation.pool import SHARED_MEMORY
 
 ROOT = Path(__file__).parents[2]
 ALL, FEW, AT_ONCE, WORKERS, ROUNDS = 1000, 100, 100, 2, 3
+A_ROUND = (10, 1000)  # clients in a round, of 1000 clients
+WIDE = (1000, 1200)  # widths of hidden layers with which an update has 7.6 MiB
+BACKENDS = {"processes": "processes", "ray": "Ray on this machine"}
 PAUSE = 0.05  # seconds between two measurements
 CONFIG = """
 federation = "thousand"
@@ -23,10 +26,10 @@ clients = {clients}
 shape = [1, 28, 28]
 parties = {{ server = {{ role = "server" }} }}
 labels = {{ classes = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"] }}
-model = {{ kind = "mlp", hidden = [400, 400] }}
+model = {{ kind = "mlp", hidden = {hidden} }}
 partition = {{ kind = "iid" }}
 training = {{ rounds = {rounds}, share = {share}, batch = 40, learning_rate = 0.05 }}
-simulation = {{ workers = {workers} }}
+simulation = {{ backend = "{backend}", workers = {workers} }}
 {personal}
 
 [settings.server]
@@ -47,9 +50,9 @@ def simulated(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
         (", each with a head of its own", 'personal = { kind = "fedper" }'),
     ):
         report(f"simulated: {ALL} clients{title}")
-        many = _peak(data, ALL, personal)
+        many = _peak(data, RunPlan(ALL, personal=personal))
         report(f"simulated: {FEW} clients{title}")
-        few = _peak(data, FEW, personal)
+        few = _peak(data, RunPlan(FEW, personal=personal))
         name = f"horizontal: {ALL} simulated clients on Fashion-MNIST{title}, {at_a_time}"
         yield at_most(f"{name}: peak memory of all processes", many.size / 2**30, 4.0, "GiB")
         yield at_most(f"{name}: their peak over that of {FEW} clients",
@@ -57,6 +60,33 @@ def simulated(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
         yield shown(f"{name}: processes, files in memory, time",
                     f"{len(many.processes)}; {many.shared / 2**20:.0f} MiB; {many.seconds:.0f} s",
                     "")  # fmt: skip
+
+
+def clients_a_round(data: Path, report: Callable[[str], None]) -> Iterator[Row]:
+    """Compare a round of 10 with a round of 1000 of 1000 clients, with processes and with Ray."""
+    for backend, title in BACKENDS.items():
+        name = f"1000 simulated clients, updates of 7.6 MiB, {WORKERS} workers, {title}"
+        peaks = dict[int, Peak]()
+        for count in A_ROUND:
+            report(f"clients a round: {count}, {title}")
+            peaks[count] = _peak(data, RunPlan(ALL, count, 1, WIDE, backend))
+            yield shown(f"{name}: peak memory of all processes, {count} clients a round",
+                        peaks[count].size / 2**20, "MiB")  # fmt: skip
+        few, many = A_ROUND
+        yield at_most(f"{name}: peak memory, {many} clients a round over {few}",
+                      peaks[many].size / peaks[few].size, 1.5, "x")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A simulation: numbers of all clients, of clients in a round and of rounds, and settings."""
+
+    clients: int
+    at_once: int = AT_ONCE
+    rounds: int = ROUNDS
+    hidden: tuple[int, ...] = (400, 400)
+    backend: str = "processes"
+    personal: str = ""
 
 
 @dataclass
@@ -84,13 +114,13 @@ class Peak:
         self.shared = max(self.shared, sum(_size(each) for each in files))
 
 
-def _peak(data: Path, clients: int, personal: str) -> Peak:
+def _peak(data: Path, plan: RunPlan) -> Peak:
     peak, started = Peak(), monotonic()
     with TemporaryDirectory() as name:
         path, out = Path(name) / "thousand.toml", Path(name) / "runs"
         text = CONFIG.format(
-            clients=clients, share=AT_ONCE / clients, workers=WORKERS, rounds=ROUNDS,
-            personal=personal,
+            clients=plan.clients, share=plan.at_once / plan.clients, workers=WORKERS,
+            rounds=plan.rounds, hidden=[*plan.hidden], backend=plan.backend, personal=plan.personal,
         )  # fmt: skip
         path.write_text(text)
         command = [
@@ -109,7 +139,7 @@ def _peak(data: Path, clients: int, personal: str) -> Peak:
         if run.returncode:
             raise RuntimeError((Path(name) / "output").read_text()[-2000:])
         metrics = json.loads((out / "thousand" / "metrics.json").read_text())
-        if len(metrics["training"]["steps"]) != ROUNDS:
+        if len(metrics["training"]["steps"]) != plan.rounds:
             raise RuntimeError("not all rounds were run")
     peak.seconds = monotonic() - started
     return peak

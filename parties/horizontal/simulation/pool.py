@@ -5,8 +5,9 @@ runs the client's job. Therefore, memory use grows with the number of processes,
 of clients.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +34,7 @@ from parties.horizontal.local.local_task import (
 )
 from parties.horizontal.local.rows import RowKind
 from parties.horizontal.simulation.simulated_data import (
+    ClientSource,
     ClientState,
     SimulatedClients,
     SimulationSource,
@@ -40,6 +42,9 @@ from parties.horizontal.simulation.simulated_data import (
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  in memory; without it the usual temporary folder
 MAX_SHARED_VECTORS = 8  # vectors that are kept
+# Jobs that are started and whose results were not used, per worker: one runs, one waits.
+JOBS_PER_WORKER = 2
+K = TypeVar("K")
 VectorHandle: TypeAlias = object  # a stored vector: a file, or a reference into Ray's store
 
 
@@ -47,7 +52,7 @@ VectorHandle: TypeAlias = object  # a stored vector: a file, or a reference into
 class ClientJob:
     """A job of one client: a local task or an evaluation."""
 
-    source: SimulationSource  # config and data of the simulation
+    source: ClientSource  # config and data of the simulation
     client: str  # name of the client
     state: ClientState  # unlearning requests that the client received
     kind: RowKind  # which rows of the client the job uses, for example the forgotten rows
@@ -64,6 +69,10 @@ class ClientJob:
 
 class ClientWorkers(Protocol):
     """Workers that run jobs: processes of this machine, or of a cluster."""
+
+    @property
+    def parallel(self) -> int:
+        """Number of jobs that run at the same time."""
 
     def put(self, name: str, vector: Tensor) -> VectorHandle:
         """Store a vector, ``[n]``, for all workers.
@@ -85,6 +94,7 @@ class ProcessWorkers:
     """Worker processes of this machine, with one thread each."""
 
     def __init__(self, count: int) -> None:
+        self.parallel = count  # number of jobs that run at the same time
         self._pool = ProcessPoolExecutor(count, get_context("spawn"), end_with_parent)
         self._folder = TemporaryDirectory(
             prefix="vfl-vectors-", dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
@@ -124,8 +134,8 @@ def run_job(job: ClientJob, fetch: Callable[[VectorHandle], Tensor]) -> LocalUpd
 
 
 @lru_cache(maxsize=1)
-def _clients(source: SimulationSource) -> SimulatedClients:
-    return source.read_clients(source)
+def _clients(source: ClientSource) -> SimulatedClients:
+    return source.clients()
 
 
 def _run(job: ClientJob) -> LocalUpdate | RowMetrics:
@@ -211,15 +221,14 @@ class PoolCohort:
             PolicyError: a client cannot carry out the task.
         """
         handles = self._vectors.put(slots)
-        with _alive():
-            jobs = [(m, self._job(m.client, m.kind, handles)) for m in members]
-            running = [(m, self._workers.submit(replace(job, task=task))) for m, job in jobs]
-        for member, future in running:
+        jobs = [(m, replace(self._job(m.client, m.kind, handles), task=task)) for m in members]
+        for member, future in self._run_in_order(jobs):
             try:
                 with _alive():
                     found = future.result()
             except LocalTaskError as error:
                 raise PolicyError(f"{member} cannot carry out the local task: {error}") from error
+            del future  # the caller may drop the update before the next one
             if isinstance(found, LocalUpdate):
                 if found.personal is not None:
                     self._personal[member.client] = self._workers.put(
@@ -240,15 +249,12 @@ class PoolCohort:
     ) -> Mapping[str, RowMetrics]:
         """Return the metrics of a model, ``[d]``, on each client's rows of one kind."""
         handles = self._vectors.put({"model": model})
+        jobs = [
+            (name, replace(self._job(name, kind, handles), parameters=parameters)) for name in names
+        ]
         with _alive():
-            futures = {
-                self._workers.submit(
-                    replace(self._job(name, kind, handles), parameters=parameters)
-                ): name
-                for name in names
-            }
-            found = {futures[each]: each.result() for each in as_completed(futures)}
-        return {n: found[n] for n in names if isinstance(found[n], RowMetrics)}  # type: ignore[misc]
+            results = {name: future.result() for name, future in self._run_in_order(jobs)}
+        return {name: each for name, each in results.items() if isinstance(each, RowMetrics)}
 
     def switch_branch(self, branch: str, parent: str | None) -> None:
         """Switch all clients to ``branch``; a new branch starts as ``parent``."""
@@ -286,6 +292,24 @@ class PoolCohort:
         for handle in known - set(self._personal.values()):
             self._workers.delete(handle)
         self._branches = {self._branch: self._personal}
+
+    def _run_in_order(
+        self, jobs: Iterable[tuple[K, ClientJob]]
+    ) -> "Iterator[tuple[K, Future[LocalUpdate | RowMetrics]]]":
+        """Start the jobs, and yield their results in the order of ``jobs``.
+
+        A job starts only if few results wait for the caller. Therefore, memory use grows with the
+        number of workers, not with the number of jobs.
+        """
+        waiting = deque[tuple[K, Future[LocalUpdate | RowMetrics]]]()
+        limit = JOBS_PER_WORKER * self._workers.parallel
+        for key, job in jobs:
+            if len(waiting) == limit:
+                yield waiting.popleft()
+            with _alive():
+                waiting.append((key, self._workers.submit(job)))
+        while waiting:
+            yield waiting.popleft()
 
     def _job(
         self, client: str, kind: RowKind, slots: tuple[tuple[str, VectorHandle], ...]

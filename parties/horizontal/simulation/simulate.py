@@ -42,7 +42,7 @@ def simulate_federated(
     if task.has_personal:  # personal parameters of simulated clients do not survive a restart
         federated_checkpoints(party).clear()
     prepare_federated_run(party, plan.begin)
-    source = SimulationSource(plan.config, plan.changes, plan.data, mode.read_clients)
+    source = SimulationSource(plan.config, plan.changes, plan.data, mode.read_data)
     cohort = PoolCohort(
         agreement.spokes, source, start_workers(agreement.simulation), agreement.training.quorum
     )

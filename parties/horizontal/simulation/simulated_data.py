@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from parties.horizontal.local.client_task import ClientTask
 
@@ -13,21 +13,23 @@ MAX_LOADED_CLIENTS = 4  # clients whose rows one process keeps in memory
 
 @dataclass(frozen=True, slots=True)
 class SimulationSource:
-    """Config and data of a simulation.
+    """Config and data of a simulation, on the machine of the server.
 
     Attributes:
         config: path of the config.
         changes: config keys with new values, in the form of ``--set``.
         data: folder of the data; None: the folder in the settings.
-        read_clients: function that reads the data of all simulated clients in a worker process.
+        read_data: function that reads the config and the data of all simulated clients.
     """
 
     config: Path
     changes: tuple[str, ...]
     data: Path | None
-    read_clients: Callable[
-        ["SimulationSource"], "SimulatedClients"
-    ]  # in the process that trains the clients
+    read_data: Callable[["SimulationSource"], "SimulatedData"]
+
+    def clients(self) -> "SimulatedClients":
+        """Read the data, and return all clients, in the process that trains the clients."""
+        return self.read_data(self).clients()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +54,26 @@ class SimulatedClients(Protocol):
 
     def load(self, client: str, state: ClientState) -> ClientTask:
         """Load a client, apply the requests in ``state`` to the client, and return the client."""
+
+
+class ClientSource(Protocol):
+    """Reference by which a worker obtains all simulated clients of a run; equal if the run is."""
+
+    def __hash__(self) -> int:
+        """Return the hash of the reference."""
+
+    def clients(self) -> SimulatedClients:
+        """Return all clients; the caller caches the result."""
+
+
+class SimulatedData(Protocol):
+    """Agreement and data of all simulated clients of a run."""
+
+    def clients(self) -> SimulatedClients:
+        """Return all clients, in the process that trains the clients."""
+
+    def without_paths(self) -> Self:
+        """Return a copy for a machine without the files: the copy contains what the files contain.
+
+        Another process may share the memory of its tensors, so nothing may write to a tensor.
+        """

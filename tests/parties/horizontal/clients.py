@@ -22,7 +22,7 @@ from parties.horizontal.local.local_task import LocalTask
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.rows import ClientData, Rows
 from parties.horizontal.simulation.simulated_data import SimulationSource
-from parties.horizontal.simulation.simulated_rows import read_row_clients
+from parties.horizontal.simulation.simulated_rows import read_row_data
 
 CLIENTS = [f"client-{number}" for number in range(5)]
 LOCAL_TASK = LocalTask(stream="train", batch=16, learning_rate=0.1)
@@ -106,4 +106,4 @@ def loss(model: Tensor, name: str) -> float:
 
 def row_source(config: Path, changes: tuple[str, ...], data: Path | None) -> SimulationSource:
     """Return the source of simulated clients that train networks on rows."""
-    return SimulationSource(config, changes, data, read_row_clients)
+    return SimulationSource(config, changes, data, read_row_data)

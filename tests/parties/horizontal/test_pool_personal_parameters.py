@@ -21,6 +21,7 @@ from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import ROW_MODE, set_up_horizontal_party
 from parties.horizontal.simulation.pool import (
+    JOBS_PER_WORKER,
     MAX_SHARED_VECTORS,
     ClientJob,
     PoolCohort,
@@ -30,7 +31,7 @@ from parties.horizontal.simulation.pool import (
 )
 from parties.horizontal.simulation.simulate import simulate_federated
 from parties.horizontal.simulation.simulated_data import ClientState, SimulationSource
-from parties.horizontal.simulation.simulated_rows import read_row_clients
+from parties.horizontal.simulation.simulated_rows import read_row_data
 from parties.session.setup import StartOptions
 from parties.session.simulation import SimulationPlan
 from protocol.keyring import issue_certificate, make_authority
@@ -42,6 +43,8 @@ PERSONAL = CONFIG.replace("[settings.server]", '[personal]\nkind = "fedper"\n\n[
 
 class InProcessWorkers:
     """Workers that run each task in this process and store vectors by name."""
+
+    parallel = 1
 
     def __init__(self) -> None:
         self.vectors: dict[str, Tensor] = {}
@@ -66,6 +69,16 @@ class InProcessWorkers:
         return {name: each for name, each in self.vectors.items() if name.endswith(".personal")}
 
 
+class CountingWorkers(InProcessWorkers):
+    """Workers that count the tasks that they started."""
+
+    started = 0
+
+    def submit(self, task: ClientJob) -> "Future[Any]":
+        self.started += 1
+        return super().submit(task)
+
+
 def write_config(folder: Path) -> SimulationSource:
     (folder / "wards.toml").write_text(PERSONAL)
     return row_source(folder / "wards.toml", (), None)
@@ -77,7 +90,7 @@ def test_pool_stores_only_personal_parameters_and_has_the_same_mean(
     source, workers = write_config(tmp_path), InProcessWorkers()
     agreement, clients = (
         read_config(source.config, HORIZONTAL).agreement,
-        read_row_clients(source),
+        read_row_data(source).clients(),
     )
     members, model = (
         [Member(name) for name in agreement.spokes],
@@ -92,6 +105,23 @@ def test_pool_stores_only_personal_parameters_and_has_the_same_mean(
         )
         model = model + mean.delta.float()
     assert [len(each) for each in workers.personal.values()] == [HEAD] * len(members)
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_few_updates_wait_for_the_server(tmp_path: Path, parallel: int) -> None:
+    source, workers = write_config(tmp_path), CountingWorkers()
+    workers.parallel = parallel
+    agreement = read_config(source.config, HORIZONTAL).agreement
+    cohort, model = (
+        PoolCohort(agreement.spokes, source, workers, 1.0),
+        initial_parameters(agreement, "original"),
+    )
+    members = [Member(name) for name in agreement.spokes]
+    updates, waiting = cohort.updates(members, LOCAL_TASK, {"model": model}), list[int]()
+    for used, _ in enumerate(updates, start=1):
+        waiting.append(workers.started - used + 1)
+    assert len(waiting) == len(members)
+    assert max(waiting) == min(len(members), JOBS_PER_WORKER * parallel)
 
 
 def test_purge_keeps_only_the_delivered_branch(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Ray gives bit-identical results to the process pool; without Ray there is a hint."""
 
 import importlib.util
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -99,6 +100,22 @@ def test_error_of_a_task_keeps_its_type_and_message(
 
 @needs_ray
 @pytest.mark.slow
+def test_gpus_that_the_cluster_lacks_are_refused(ray_workers: ClientWorkers) -> None:
+    nodes = importlib.import_module("parties.horizontal.simulation.ray_nodes")
+    assert ray_workers.parallel == 2
+    nodes.require_gpus(None)
+    with pytest.raises(ConfigError, match="num_gpus is 1000, but the Ray cluster has"):
+        nodes.require_gpus(1000.0)
+
+
+def test_shipped_data_contain_no_path_of_this_machine(source: SimulationSource) -> None:
+    shipped = pickle.dumps(source.read_data(source).without_paths())
+    assert str(source.config.parent).encode() not in shipped
+    assert b"wards.toml" not in shipped
+
+
+@needs_ray
+@pytest.mark.slow
 def test_vector_is_stored_once(
     source: SimulationSource, ray_workers: ClientWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,3 +157,15 @@ def test_ray_is_imported_only_when_it_is_chosen() -> None:
 def test_address_without_a_ray_cluster_is_refused(more: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="legal only with backend = 'ray'"):
         SimulationSettings.model_validate({"address": "10.0.0.1:6379", **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "legal only with backend = 'ray'"),
+        ({"backend": "ray", "num_gpus": 1.5}, "whole number"),
+    ],
+)
+def test_gpus_that_no_client_can_use_are_refused(more: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        SimulationSettings.model_validate({"num_gpus": 0.5, **more})

@@ -153,6 +153,8 @@ def test_skipped_rounds_are_counted_and_shown() -> None:
 class KilledWorkers:
     """Workers whose processes were killed, as by lack of memory."""
 
+    parallel = 1
+
     def __init__(self, at_once: bool) -> None:
         self.at_once = at_once
 
@@ -188,6 +190,8 @@ def test_killed_worker_processes_are_reported(tmp_path: Path, at_once: bool) -> 
 
 class InProcessWorkers:
     """Workers that run each task in this process, at once."""
+
+    parallel = 1
 
     def __init__(self) -> None:
         self.trained = 0

@@ -1,8 +1,10 @@
 """Local tasks on texts: training and unlearning at clients with a tiny model."""
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,8 @@ from parties.language.engine.local_training import LanguageClientTask
 from parties.language.methods.loss_based import unlearning_members
 from parties.language.methods.primal_dual import PrimalDual, PrimalDualSettings, _score_sums
 from parties.language.registry import SCHEMA as LANGUAGE
-from parties.language.simulated_data import SimulatedTextClients
-from tests.parties.language.ferries import LORA, simulation_config, write_texts
+from parties.language.simulated_data import SimulatedTextClients, SimulatedTextData
+from tests.parties.language.ferries import LORA, simulation_config, write_base, write_texts
 
 REQUEST = '[[unlearn]]\nname = "gone"\nrows = "flagged"\n'
 TASK = LocalTask(aim="text", stream="s", epochs=12, batch=8, learning_rate=0.01, text=TextTask())
@@ -39,7 +41,8 @@ TASK = LocalTask(aim="text", stream="s", epochs=12, batch=8, learning_rate=0.01,
 
 @pytest.fixture(scope="module")
 def clients(world: Path) -> SimulatedTextClients:
-    return SimulatedTextClients.read(read_config(simulation_config(world, REQUEST), LANGUAGE), None)
+    config = read_config(simulation_config(world, REQUEST), LANGUAGE)
+    return SimulatedTextData.read(config, None).clients()
 
 
 @pytest.fixture
@@ -157,9 +160,8 @@ def test_objectives_with_a_reference_need_the_model_before_unlearning(
 
 
 def test_a_frozen_copy_shares_frozen_weights_and_is_not_trainable(world: Path) -> None:
-    base_model = SimulatedTextClients.read(
-        read_config(simulation_config(world, REQUEST, LORA), LANGUAGE), None
-    )._base_model
+    config = read_config(simulation_config(world, REQUEST, LORA), LANGUAGE)
+    base_model = SimulatedTextData.read(config, None).clients()._base_model
     other = base_model.frozen_copy(base_model.initial + 1.0)
     ours, theirs = dict(base_model.model.named_parameters()), dict(other.named_parameters())
     for name, each in ours.items():
@@ -204,14 +206,31 @@ def test_purged_texts_are_deleted(clients: SimulatedTextClients) -> None:
     assert not after.flagged.any()
 
 
+def test_client_of_a_machine_without_the_files_computes_the_same_bits(tmp_path: Path) -> None:
+    """The data for another machine contain the texts and the base model, not their paths."""
+    there, update = tmp_path / "there", list[Tensor]()
+    there.mkdir()
+    write_base(there)
+    write_texts(there)
+    data = SimulatedTextData.read(read_config(simulation_config(there), LANGUAGE), None)
+    shipped = pickle.dumps(data.without_paths())
+    assert str(tmp_path).encode() not in shipped
+    for each in (data, pickle.loads(shipped)):
+        client = each.clients().load("client-1", ClientState())
+        start = {"model": client.base_model.initial}
+        update.append(client.run_task("learn", replace(TASK, epochs=1), start).delta)
+        rmtree(there, ignore_errors=True)
+    assert update[0].any()
+    assert torch.equal(*update)
+
+
 def test_only_adapters_are_trained(world: Path) -> None:
     folder = world / "adapters"
     folder.mkdir()
     (folder / "base").symlink_to(world / "base")
     write_texts(folder)
-    clients = SimulatedTextClients.read(
-        read_config(simulation_config(folder, REQUEST, LORA), LANGUAGE), None
-    )
+    config = read_config(simulation_config(folder, REQUEST, LORA), LANGUAGE)
+    clients = SimulatedTextData.read(config, None).clients()
     client = clients.load("client-0", ClientState())
     layers, rank, width, between = 2, 4, 32, 64
     shapes = 4 * (width + width) + 2 * (width + between) + (between + width)

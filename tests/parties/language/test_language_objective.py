@@ -29,7 +29,7 @@ from parties.language.methods.loss_based import LossBasedUnlearning, model_slots
 from parties.language.methods.primal_dual import PrimalDual, PrimalDualSettings
 from parties.language.registry import SCHEMA as LANGUAGE
 from parties.language.registry import text_method
-from parties.language.simulated_data import SimulatedTextClients
+from parties.language.simulated_data import SimulatedTextClients, SimulatedTextData
 from parties.language.texts.batches import TextBatch, training_batch
 from tests.parties.language.ferries import FULL, simulation_config
 from unlearning.llm.losses import steering_vector
@@ -41,9 +41,8 @@ TASK = LocalTask(aim="text", stream="s", batch=100, learning_rate=0.1, text=PLAN
 
 @pytest.fixture(scope="module")
 def clients(world: Path) -> SimulatedTextClients:
-    return SimulatedTextClients.read(
-        read_config(simulation_config(world, REQUEST, FULL), LANGUAGE), None
-    )
+    config = read_config(simulation_config(world, REQUEST, FULL), LANGUAGE)
+    return SimulatedTextData.read(config, None).clients()
 
 
 @pytest.fixture(scope="module")

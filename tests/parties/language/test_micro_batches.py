@@ -19,7 +19,7 @@ from parties.language.engine.micro_batches import micro_batches
 from parties.language.engine.text_dataset import held_out_count
 from parties.language.evaluation.benchmarks.inference import generate_answers
 from parties.language.registry import SCHEMA as LANGUAGE
-from parties.language.simulated_data import SimulatedTextClients
+from parties.language.simulated_data import SimulatedTextData
 from tests.parties.language.ferries import (
     FULL,
     LORA,
@@ -35,7 +35,7 @@ TASK = LocalTask(aim="text", stream="s", batch=8, learning_rate=0.1, text=PLAN)
 
 def client(world: Path, *changes: str, tuning: str = FULL) -> LanguageClientTask:
     config = read_config(simulation_config(world, REQUEST, tuning), LANGUAGE, changes)
-    return SimulatedTextClients.read(config, None).load("client-1", ClientState("gone"))
+    return SimulatedTextData.read(config, None).clients().load("client-1", ClientState("gone"))
 
 
 @pytest.fixture(scope="module")
