@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from parties.experiments.provenance import HORIZONTAL, LANGUAGE, SCOPES, VERTICAL
 
 BENCH, FEDORA = "docs/bench.json", "docs/fedora.json"
-PEOPLE = "docs/people.json"
 FEDERATED, LLM = "docs/horizontal.json", "docs/llm.json"
 PEOPLE = "docs/people.json"
 
