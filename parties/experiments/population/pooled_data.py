@@ -141,12 +141,7 @@ def read_pooled_data(
     """
     read = read_config(config, SCHEMA, tuple(changes))
     agreement = read.agreement
-    if agreement.labels.task != "classification":
-        raise PolicyError(
-            f"a study of many models measures class probabilities, but {config.name} has "
-            f"labels.task = {agreement.labels.task!r}",
-            "use a config whose labels are classes",
-        )
+    _refuse_other_tasks(agreement, config)
     holdings = {
         name: read_holding(
             read.settings(name).data,
@@ -178,6 +173,15 @@ def read_pooled_data(
     pooled = PooledData(agreement, rows, inputs, labels)
     trigger = _trigger(pooled, holdings, places, fitted)
     return replace(pooled, trigger=trigger)
+
+
+def _refuse_other_tasks(agreement: VerticalAgreement, config: Path) -> None:
+    if agreement.labels.task != "classification":
+        raise PolicyError(
+            f"a study of many models measures class probabilities, but {config.name} has "
+            f"labels.task = {agreement.labels.task!r}",
+            "use a config whose labels are classes",
+        )
 
 
 def rows_of_classes(pooled: PooledData, request: RowRequest) -> Index:
