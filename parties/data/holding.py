@@ -30,6 +30,7 @@ class Holding:
         labels: class indices or numbers, ``[rows]``, or several binary labels, ``[rows, labels]``;
             only at the active party.
         digest: SHA-256 of the data that was read.
+        ranks: whether features include the ranks of numeric columns.
     """
 
     ids: Sequence[bytes]
@@ -38,6 +39,7 @@ class Holding:
     images: Images | None = None
     labels: Labels | None = None
     digest: bytes = b""
+    ranks: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -95,6 +97,7 @@ def read_holding(
         images=records.images,
         labels=_labels(records, task, classes, several_classes=several_classes) if active else None,
         digest=records.digest,
+        ranks=isinstance(data, TableSettings) and data.ranks,
     )
     if not active and holding.table is None and holding.images is None:
         raise DataError(
@@ -209,4 +212,5 @@ def select_rows(holding: Holding, rows: Index) -> Holding:
         images=None if holding.images is None else holding.images[rows],
         labels=None if holding.labels is None else holding.labels[rows],
         digest=holding.digest,
+        ranks=holding.ranks,
     )

@@ -58,6 +58,12 @@ class VerticalPartySettings(RowPartySettings):
                     f"remove the key {key!r}; only the settings of the {other} party may have "
                     "this key",
                 )
+        if self.statistics and getattr(self.data, "ranks", False):
+            raise ConfigError(
+                f"{path}: the settings of {name} contain the key 'statistics', and ranks = true in "
+                "[data]; with 'statistics' the file says whether there are ranks",
+                "remove ranks",
+            )
         if self.statistics and agreement.preprocessing == "declared":
             raise ConfigError(
                 f"{path}: the settings of {name} contain the key 'statistics', which is not used "

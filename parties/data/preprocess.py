@@ -1,4 +1,4 @@
-"""Preprocessing of one party's columns: imputation, scaling and one-hot encoding.
+"""Preprocessing of one party's columns: imputation, scaling, ranks and one-hot encoding.
 
 Features are transformed with statistics, such as the mean of each column. The statistics are either
 fitted by scikit-learn on the party's training rows, or declared in the party settings, or read from
@@ -26,16 +26,25 @@ from parties.data.sources.source import DataSettings
 Features: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 MAX_CATEGORIES = 1000  # of one column
+QUANTILES = np.linspace(0.01, 0.99, 99)  # without the ends, which are values of single rows
 MAX_SCALED = 1e30  # largest absolute value after scaling
 
 
 @dataclass(frozen=True, slots=True)
 class NumericColumn:
-    """Scaling of a numeric column: x → (x - mean) / scale; the median replaces an absent x."""
+    """Scaling of a numeric column: x → (x - mean) / scale; the median replaces an absent x.
+
+    Attributes:
+        median: median of the training rows.
+        mean: their mean.
+        scale: their standard deviation.
+        quantiles: their 1st to 99th percentile, ascending, for the rank; empty: no rank.
+    """
 
     median: float
     mean: float
     scale: float
+    quantiles: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -43,7 +52,8 @@ class FittedPreprocessing:
     """Statistics for preprocessing: fitted on rows, or declared in the party settings.
 
     Attributes:
-        numeric: scaling of each numeric column, in the order of the output.
+        numeric: scaling of each numeric column, in the order of the output. Ranks of columns with
+            quantiles follow the scaled columns, in the same order.
         categorical: categories of each categorical column; these columns follow the numeric ones in
             the output. The category None stands for an absent value.
         image: shape ``(channels, h, w)`` of images, which are not changed; None without images.
@@ -65,7 +75,12 @@ class FittedPreprocessing:
         """Number of values in one transformed row."""
         if self.image is not None:
             return int(np.prod(self.image))
-        return len(self.numeric) + sum(map(len, self.categorical.values()))
+        return len(self.numeric) + len(self._ranked) + sum(map(len, self.categorical.values()))
+
+    @property
+    def _ranked(self) -> dict[str, NumericColumn]:
+        """The columns that also give a rank."""
+        return {name: how for name, how in self.numeric.items() if how.quantiles}
 
     def transform(self, holding: Holding, rows: Index) -> Features:
         """Return the transformed features of the rows with the indices ``rows``, ``[rows]``.
@@ -84,8 +99,18 @@ class FittedPreprocessing:
             return np.empty((len(rows), 0))
         chosen = data_frame(holding.table, rows)
         blocks = [_scaled(chosen[name], how) for name, how in self.numeric.items()]
+        blocks += [_rank(chosen[name], how) for name, how in self._ranked.items()]
         blocks += [_one_hot(chosen[name], known) for name, known in self.categorical.items()]
         return np.concatenate(blocks, axis=1)
+
+    def transformed(self, column: str, value: float) -> dict[int, float]:
+        """Return what ``value`` of a numeric column becomes, by the place in a transformed row."""
+        how, one = self.numeric[column], pd.Series([value], name=column)
+        found = {list(self.numeric).index(column): float(_scaled(one, how)[0, 0])}
+        if how.quantiles:
+            place = len(self.numeric) + list(self._ranked).index(column)
+            found[place] = float(_rank(one, how)[0, 0])
+        return found
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics as JSON values, which ``read_statistics`` converts back.
@@ -93,7 +118,9 @@ class FittedPreprocessing:
         Columns are stored in lists, because a JSON file with sorted keys keeps the order of a list
         but not the order of the keys of an object.
         """
-        numeric = [{"column": name, **asdict(how)} for name, how in self.numeric.items()]
+        numeric = [
+            {"column": name, **_number_statistics(how)} for name, how in self.numeric.items()
+        ]
         categorical = [
             {"column": name, "categories": list(known)} for name, known in self.categorical.items()
         ]
@@ -111,8 +138,17 @@ class FittedPreprocessing:
             )
 
 
+def _number_statistics(how: NumericColumn) -> dict[str, Any]:
+    found = asdict(how)
+    if not how.quantiles:
+        del found["quantiles"]
+    return found
+
+
 def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
     """Fit medians, means, scales and categories on the rows with the indices ``rows``, ``[rows]``.
+
+    With ``holding.ranks``, quantiles are fitted, too.
 
     Raises:
         DataError: there are no rows, a numeric column has no value in the rows, a column has too
@@ -135,7 +171,7 @@ def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
         )
     fitted = _columns(holding).fit(chosen).named_transformers_
     return FittedPreprocessing(
-        _numeric(fitted["numeric"]) if holding.numeric else {},
+        _numeric(fitted["numeric"], chosen, ranks=holding.ranks) if holding.numeric else {},
         _categorical(fitted["categorical"]) if holding.categorical else {},
         warnings=warnings,
     )
@@ -152,6 +188,11 @@ def declared_preprocessing(holding: Holding, data: DataSettings) -> FittedPrepro
     """
     if holding.images is not None:
         return FittedPreprocessing({}, {}, holding.images.shape[1:])
+    if holding.ranks:
+        raise DataError(
+            "data.ranks needs the values of the training rows, but preprocessing is 'declared'",
+            "remove data.ranks from the party settings",
+        )
     missing = [f"the range of {name!r}" for name in holding.numeric if name not in data.ranges]
     missing += [
         f"the vocabulary of {name!r}" for name in holding.categorical if name not in data.vocabulary
@@ -198,7 +239,10 @@ def read_statistics(statistics: Any) -> FittedPreprocessing:
     try:
         numeric = {
             kept["column"]: NumericColumn(
-                *(float(kept[name]) for name in ("median", "mean", "scale"))
+                float(kept["median"]),
+                float(kept["mean"]),
+                float(kept["scale"]),
+                tuple(float(each) for each in kept.get("quantiles", ())),
             )
             for kept in statistics["numeric"]
         }
@@ -222,11 +266,23 @@ def _columns(holding: Holding) -> ColumnTransformer:
     )
 
 
-def _numeric(pipeline: Pipeline) -> dict[str, NumericColumn]:
+def _numeric(pipeline: Pipeline, chosen: pd.DataFrame, *, ranks: bool) -> dict[str, NumericColumn]:
     imputer, scaler = pipeline["impute"], pipeline["scale"]
-    columns = zip(imputer.statistics_, scaler.mean_, scaler.scale_, strict=True)
-    numbers = (NumericColumn(*map(float, column)) for column in columns)
-    return dict(zip(imputer.feature_names_in_.tolist(), numbers, strict=True))
+    columns = zip(
+        imputer.feature_names_in_.tolist(),
+        imputer.statistics_, scaler.mean_, scaler.scale_, strict=True,
+    )  # fmt: skip
+    return {
+        name: NumericColumn(
+            float(median), float(mean), float(scale), _quantiles(chosen[name]) if ranks else ()
+        )
+        for name, median, mean, scale in columns
+    }
+
+
+def _quantiles(column: "pd.Series[float]") -> tuple[float, ...]:
+    """Return the percentiles of the values that are present."""
+    return tuple(np.nanquantile(column.to_numpy(np.float64), QUANTILES).tolist())
 
 
 def _categorical(encoder: OneHotEncoder) -> dict[str, tuple[str | None, ...]]:
@@ -265,6 +321,21 @@ def _scaled(column: "pd.Series[float]", how: NumericColumn) -> npt.NDArray[np.fl
             "correct these numbers, because they would overflow in float32",
         )
     return scaled[:, None]
+
+
+def _rank(column: "pd.Series[float]", how: NumericColumn) -> npt.NDArray[np.float64]:
+    """Return the ranks of a column, ``[rows, 1]``, scaled to variance 1 if no two values are equal.
+
+    A value at several equal quantiles gets the middle of their ranks.
+    """
+    values = column.to_numpy(np.float64)
+    filled = np.where(np.isnan(values), how.median, values)
+    known = np.array(how.quantiles)
+    places = np.linspace(QUANTILES[0], QUANTILES[-1], len(known))
+    upper = np.interp(filled, known, places)
+    lower = -np.interp(-filled, -known[::-1], -places[::-1])
+    ranks: npt.NDArray[np.float64] = (upper + lower - 1) * np.sqrt(3)
+    return ranks[:, None]
 
 
 def _texts(column: "pd.Series[str]") -> "pd.Series[str]":

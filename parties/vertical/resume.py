@@ -39,6 +39,8 @@ def party_checkpoints(party: VerticalParty) -> Checkpoints:
     bare = {name: each.model_copy(update={"pins": ()}) for name, each in plan.parties.items()}
     agreement = canonical_agreement(plan.model_copy(update={"parties": bare}))
     folder, data = party.state / CHECKPOINTS, party.holding.digest.hex()
+    if party.holding.ranks:
+        data += " with ranks"
     if party.continues:
         data += f" from {party.base or 'new weights'}"
     return Checkpoints(folder, party=party.name, agreement=agreement, data=data)

@@ -121,6 +121,8 @@ def data_table(table: OpenedTable, proposal: TableProposal) -> list[str]:
         lines.append(f"missing = [{marks}]    # mark a missing value, as an empty cell does")
     for use in (ColumnUse.NUMERIC, ColumnUse.CATEGORICAL):
         lines += [f"{use.value} = [", *_entries(proposal, use, sample.sampled), "]"]
+    if proposal.of_use(ColumnUse.NUMERIC):
+        lines.append("ranks = true    # the model also sees each number's rank in its column")
     ignored = proposal.of_use(ColumnUse.IGNORED)
     if ignored:
         lines += ["# Columns that are not used; to use one, list it above:"]

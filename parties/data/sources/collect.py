@@ -45,6 +45,9 @@ class TableSettings(DataSettings):
     # Numeric columns; absent: all except the ID, the label and the categorical columns.
     numeric: tuple[str, ...] | None = None
     categorical: tuple[str, ...] = ()  # categorical columns
+    # Whether the model also sees each number's rank among the training rows, which helps with
+    # skewed columns; only with preprocessing = "fitted".
+    ranks: bool = False
     # Column with the labels; only for the active party and for clients. labels.task = "multilabel":
     # the list of the columns, one per label, with the cells 0 and 1.
     label: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = None

@@ -175,10 +175,8 @@ class BackdoorTrigger:
         if fitted.image is not None:
             stamped[..., -SIDE:, -SIDE:] = self.brightest
         for name, level in self.levels.items():
-            statistics = fitted.numeric[name]
-            stamped[:, list(fitted.numeric).index(name)] = (
-                level - statistics.mean
-            ) / statistics.scale
+            for place, value in fitted.transformed(name, level).items():
+                stamped[:, place] = value
         return stamped
 
     def values(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Tests of the preprocessing: equal to scikit-learn, fitted on training rows, stored as JSON."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,72 @@ def test_numeric_columns_equal_hand_computed_values() -> None:
     np.testing.assert_allclose(how.scale, np.sqrt(2))
     expected = (np.array([1, 3, 5, 3, 100]) - 3) / np.sqrt(2)
     np.testing.assert_allclose(fitted.transform(holding(table, 5), np.arange(5))[:, 0], expected)
+
+
+def ranked(table: pd.DataFrame, count: int) -> Holding:
+    return replace(holding(table, count), ranks=True)
+
+
+def test_ranks_follow_the_scaled_columns() -> None:
+    table = pd.DataFrame({"x": np.arange(1000.0), "y": np.exp(np.arange(1000.0) / 100)})
+    fitted = fit_preprocessing(ranked(table, 1000), np.arange(1000))
+    found = fitted.transform(ranked(table, 1000), np.arange(1000))
+    plain = fit_preprocessing(holding(table, 1000), np.arange(1000))
+    assert (fitted.width, plain.width) == (4, 2)
+    np.testing.assert_array_equal(
+        found[:, :2], plain.transform(holding(table, 1000), np.arange(1000))
+    )
+    np.testing.assert_allclose(found[:, 2], found[:, 3], atol=0.01)  # y is a function of x
+    inner = found[10:990, 2] / np.sqrt(3)
+    np.testing.assert_allclose(inner, 2 * np.arange(10, 990) / 999 - 1, atol=1e-9)
+    assert len(set(found[:10, 2])) == 1  # below the first percentile
+    assert abs(found[:, 2].var() - 1) < 0.01
+
+
+def test_equal_values_have_the_middle_of_their_ranks() -> None:
+    table = pd.DataFrame({"x": [*[0.0] * 60, *[5.0] * 40, np.nan]})
+    fitted = fit_preprocessing(ranked(table, 101), np.arange(100))
+    zero, five, absent = fitted.transform(ranked(table, 101), np.array([0, 60, 100]))[:, 1]
+    assert -0.75 < zero < -0.65  # rank 0.3
+    assert 1.0 < five < 1.1  # rank 0.8
+    assert absent == zero  # the median
+
+
+def test_ranks_are_bounded_and_have_no_value_of_a_single_row() -> None:
+    table = pd.DataFrame({"x": [*range(1000), 1e9, -1e9]})
+    fitted = fit_preprocessing(ranked(table, 1002), np.arange(1002))
+    ranks = fitted.transform(ranked(table, 1002), np.arange(1002))[:, 1]
+    assert np.abs(ranks).max() < np.sqrt(3)
+    assert np.abs(fitted.numeric["x"].quantiles).max() < 1000
+
+
+def test_statistics_with_ranks_are_read_again_and_others_are_as_before() -> None:
+    table = mixed()
+    fitted = fit_preprocessing(replace(holding(table), ranks=True), TRAINING)
+    again = read_statistics(json.loads(json.dumps(fitted.statistics())))
+    np.testing.assert_array_equal(
+        again.transform(holding(table), ALL), fitted.transform(holding(table), ALL)
+    )
+    plain = fit_preprocessing(holding(table), TRAINING).statistics()
+    assert {key for each in plain["numeric"] for key in each} == {
+        "column", "median", "mean", "scale",
+    }  # fmt: skip
+
+
+def test_one_value_is_transformed_as_a_row_is() -> None:
+    table = mixed()
+    fitted = fit_preprocessing(replace(holding(table), ranks=True), TRAINING)
+    changed = table.assign(pay=7.5)
+    expected = fitted.transform(holding(changed), ALL)
+    for place, value in fitted.transformed("pay", 7.5).items():
+        np.testing.assert_allclose(expected[:, place], value)
+    assert set(fitted.transformed("pay", 7.5)) == {1, 3}
+
+
+def test_declared_preprocessing_has_no_ranks() -> None:
+    data = CsvData(kind="csv", path=Path("a"))
+    with pytest.raises(DataError, match="ranks needs the values"):
+        declared_preprocessing(replace(holding(mixed()), ranks=True), data)
 
 
 def test_transform_equals_column_transformer() -> None:
