@@ -176,6 +176,13 @@ def test_statistics_beside_declared_preprocessing_are_refused(tmp_path: Path) ->
     assert read(tmp_path, text, "preprocessing='fitted'").settings("shop").statistics
 
 
+def test_statistics_beside_ranks_are_refused(tmp_path: Path) -> None:
+    text = GOOD + SETTINGS + "[settings.shop]\nstatistics = 'public.json'\n"
+    config = read(tmp_path, text, "settings.shop.data.ranks=true")
+    with pytest.raises(ConfigError, match=r"'statistics', and ranks = true in"):
+        config.settings("shop")
+
+
 def test_settings_of_no_party_are_refused(tmp_path: Path) -> None:
     error = refusal(tmp_path, GOOD + SETTINGS.replace("settings.shop", "settings.shp"))
     assert "[settings.shp]: no party has this name" in error
