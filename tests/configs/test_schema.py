@@ -177,8 +177,9 @@ def test_statistics_beside_declared_preprocessing_are_refused(tmp_path: Path) ->
 
 
 def test_statistics_beside_ranks_are_refused(tmp_path: Path) -> None:
-    text = GOOD + SETTINGS + "[settings.shop]\nstatistics = 'public.json'\n"
-    config = read(tmp_path, text, "settings.shop.data.ranks=true")
+    shop = '[settings.shop.data]\nkind = "csv"\npath = "shop.csv"\nranks = true\n'
+    text = GOOD + SETTINGS.partition("[settings.shop.data]")[0] + shop
+    config = read(tmp_path, text + "[settings.shop]\nstatistics = 'public.json'\n")
     with pytest.raises(ConfigError, match=r"'statistics', and ranks = true in"):
         config.settings("shop")
 
