@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 from other_labels import LABELS, NUMBER, truth, write_diabetes, write_multilabel
-from parties.report.page import report_page
 from prediction_parties import predict_rows
 from safetensors.torch import load_file
 from sklearn.metrics import (
@@ -28,6 +27,7 @@ from parties.common.errors import DataError
 from parties.data.predictions import Predictions, write_predictions
 from parties.data.preprocess import declared_target
 from parties.data.sources.csv_source import CsvData
+from parties.report.pages.scientist import report_page
 from parties.vertical.engine.rows import RowSets, split_rows
 from parties.vertical.evaluation.trained.alone import SEVERAL_LABELS
 from parties.vertical.methods.registry import AGREEMENT

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from other_labels import LABELS, NUMBER, write_diabetes, write_multilabel
-from parties.report.page import report_page
 from three_parties import PARTIES, agreement
 from whole_run import run
 
 from configs.config_file import validate_table
 from configs.errors import ConfigError
+from parties.report.pages.scientist import report_page
 from parties.vertical.evaluation.metrics import CLASSES_ONLY
 from parties.vertical.methods.registry import AGREEMENT, METHODS
 
