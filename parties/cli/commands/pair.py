@@ -130,6 +130,7 @@ def _as_partner(
         raise UsageProblem(f"--authority is for the hub, {hub}", "remove --authority")
     try:
         digits = code or typer.prompt(f"Code that {hub} shows")
+        console.print(f"calling {hub} at {place.address}; waiting for all parties", event="waiting")
         pair_as_partner(place, digits)
     except ValueError as error:
         raise UsageProblem(str(error), f"type the code that vfl pair shows at {hub}") from None

@@ -119,7 +119,7 @@ def pair_as_partner(place: PairingPlace, code: str) -> None:
     with writing_into(folder):
         _write_same(folder / AUTHORITY, answer.authority.encode())
         write_atomically(folder / f"{party}.pem", answer.certificate.encode())
-    write_atomically(place.config.path, text.encode())
+    _rewrite(place.config.path, text)
 
 
 def _own_certificate(place: PairingPlace, authority: Path) -> str:
@@ -150,7 +150,7 @@ def _answers(
         issued[name] = sign_request(authority, federation, name, path).decode()
         pins[name] = read_pin(path)
     lists = {name: _with_pin(place.agreement, name, pin) for name, pin in pins.items()}
-    write_atomically(place.config.path, _pinned_text(place.config, lists).encode())
+    _rewrite(place.config.path, _pinned_text(place.config, lists))
     root = (authority / AUTHORITY).read_text()
     return {
         name: PairingAnswer(authority=root, certificate=certificate, pins=lists)
@@ -232,6 +232,13 @@ def _pinned_text(config: AnyConfig, pins: Mapping[str, list[str]]) -> str:
             "write each party as a table [parties.NAME]",
         )
     return text
+
+
+def _rewrite(path: Path, text: str) -> None:
+    """Write the agreement; who may read it stays as it was."""
+    mode = path.stat().st_mode
+    write_atomically(path, text.encode())
+    path.chmod(mode)
 
 
 def _write_same(path: Path, content: bytes) -> None:

@@ -112,7 +112,9 @@ def federation(tmp_path: Path) -> _Federation:
 
 
 def test_all_parties_have_certificates_and_the_same_pins(federation: _Federation) -> None:
+    federation.agreement("shop").chmod(0o640)
     assert federation.pair() == {}
+    assert federation.agreement("shop").stat().st_mode & 0o777 == 0o640
     texts = [federation.agreement(name).read_text() for name in ("bank", "shop", "club")]
     assert texts[0] == texts[1] == texts[2]
     assert AGREEMENT.splitlines() == [
