@@ -117,7 +117,7 @@ class SimulatedTextData:
         folder = data_folder(config.path, settings, data)
         corpus, public = read_text_corpus(settings, folder), read_public_texts(settings, folder)
         base, threads = folder / settings.base, settings.threads
-        agreement = config.agreement.model_dump_json()
+        agreement = config.agreement.model_dump_json(exclude_unset=True)
         return cls(agreement, corpus, public, base, settings.device, threads)
 
     def clients(self) -> SimulatedTextClients:

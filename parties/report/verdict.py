@@ -36,6 +36,9 @@ from unlearning.audit.intervals import difference_margin
 
 _GUESSING = 0.5  # AUC of an attack that guesses
 
+# Results of the main figure that other figures qualify.
+_QUALIFIED = (ComparisonResult.REACHED, ComparisonResult.UNINFORMATIVE)
+
 _HEADLINES = {
     ComparisonResult.REACHED: "No difference found to a model that never had the forgotten rows",
     ComparisonResult.NEARER: "Partly forgotten: a trace of the rows can still be measured",
@@ -194,11 +197,11 @@ def _without_model(request: Request) -> Verdict | None:
 
 
 def _result(request: Request, figures: Sequence[ForgettingFigure]) -> ComparisonResult:
-    if is_vertical(request):
-        return comparison_result(request)
     method = chosen_method(request)
     if method is not None and method.guarantee == "exact":
         return ComparisonResult.GUARANTEED
+    if is_vertical(request):
+        return comparison_result(request)
     retrains = _retrains(request)
     if retrains < 2:
         return ComparisonResult.UNDECIDED if retrains else ComparisonResult.UNKNOWN
@@ -221,9 +224,14 @@ def _headline(
     if result is ComparisonResult.GUARANTEED:
         return _guarantee_headline(request)
     outside = [each for each in figures if not each.within and each.column is not FORGOTTEN_RATIO]
-    if result is ComparisonResult.REACHED and outside:
+    if result in _QUALIFIED and outside:
+        shown = (
+            "no difference to a model that never had the rows"
+            if result is ComparisonResult.REACHED
+            else "nothing shown"
+        )
         return (
-            "By the main figure no difference to a model that never had the rows, but "
+            f"By the main figure {shown}, but "
             f"{len(outside)} other {'figure differs' if len(outside) == 1 else 'figures differ'}"
         )
     return _HEADLINES[result]
@@ -258,7 +266,7 @@ def _meaning(request: Request, result: ComparisonResult) -> str:
             for each in forgetting_figures(request)
             if not each.within and each.column is not FORGOTTEN_RATIO
         ]
-        if result is ComparisonResult.REACHED and outside:
+        if result in _QUALIFIED and outside:
             names = join_words([figure_name(each.column).lower() for each in outside])
             meaning = (
                 f"The main figure shows no trace of this person’s rows, but other figures do "

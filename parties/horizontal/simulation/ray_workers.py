@@ -70,7 +70,7 @@ class RayWorkers:
         try:
             require_gpus(self._gpus)
             check_nodes()
-        except ConfigError:
+        except BaseException:
             ray.shutdown()
             raise
         # By default, Ray starts a process for every task that uses a GPU; 0 reuses the processes.

@@ -104,4 +104,6 @@ def read_row_data(source: SimulationSource) -> SimulatedRowData:
         )
     folder = data_folder(config.path, settings, source.data)
     data_set = read_partitioned_data(config.agreement, settings.data, folder, lambda _: None)
-    return SimulatedRowData(config.agreement.model_dump_json(), data_set, settings.threads)
+    # Unset keys stay unset, because some rules depend on which keys were written.
+    agreement = config.agreement.model_dump_json(exclude_unset=True)
+    return SimulatedRowData(agreement, data_set, settings.threads)

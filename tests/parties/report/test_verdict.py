@@ -102,6 +102,23 @@ def test_a_figure_outside_its_interval_qualifies_a_good_result() -> None:
     assert "outside the interval" in found.evidence[1]
 
 
+def test_a_figure_outside_its_interval_qualifies_a_ratio_that_shows_nothing() -> None:
+    metrics = with_ratio(1.2, "original")
+    method(metrics, "fedora")["accuracy"]["forgotten"] = 0.7
+    found = verdict(metrics)
+    assert found.result is ComparisonResult.UNINFORMATIVE
+    assert found.headline.startswith("By the main figure nothing shown, but")
+    assert "must assume that a trace is left" in found.meaning
+
+
+def test_an_exact_method_needs_no_comparison() -> None:
+    metrics = with_methods("original", "fedora")
+    method(metrics, "fedora")["guarantee"] = "exact"
+    found = verdict(metrics)
+    assert found.result is ComparisonResult.GUARANTEED
+    assert found.headline.startswith("Exact: ")
+
+
 def test_evidence_has_the_interval_of_a_further_retrain() -> None:
     first = verdict(sample()).evidence[0]
     assert "1.3\u202f×, before the request 4.1\u202f×; inside the interval" in first
