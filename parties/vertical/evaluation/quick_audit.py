@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from models.targets import NumberTarget, Target
-from parties.common.errors import PolicyError
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import share_correct
 from protocol import vfl_pb2
@@ -26,10 +25,11 @@ class QuickAudit:
     that are not one of several classes count as one class.
     """
 
-    validation_before: float  # accuracy on validation rows; of a number R²
-    validation_after: float
-    test_before: float  # accuracy on test rows; of a number R²
-    test_after: float
+    # Accuracy on validation rows; of a number R², None if all rows left have one value.
+    validation_before: float | None
+    validation_after: float | None
+    test_before: float | None  # the same on test rows
+    test_after: float | None
     # Accuracy on the rows to forget; of a number None, because R² needs many rows.
     forgotten_before: float | None
     forgotten_after: float | None
@@ -48,8 +48,10 @@ class QuickAudit:
         """The name of the figure of utility."""
         return "R²" if self.number else "accuracy"
 
-    def loses(self) -> float:
-        """Return the loss of accuracy, or of R², on validation rows."""
+    def loses(self) -> float | None:
+        """Return the loss of accuracy, or of R², on validation rows; None if not measured."""
+        if self.validation_before is None or self.validation_after is None:
+            return None
         return self.validation_before - self.validation_after
 
     def as_text(self) -> dict[str, str]:
@@ -74,6 +76,11 @@ class Readout:
     validation: Tensor
     test: Tensor
     forgotten: Tensor
+
+    def is_finite(self) -> bool:
+        """Whether every logit is a finite number."""
+        each = (self.validation, self.test, self.forgotten)
+        return all(bool(logits.isfinite().all()) for logits in each)
 
 
 def read_out(split_model: SplitModel) -> Readout:
@@ -122,9 +129,6 @@ def _other_audit(
     """Compare the outputs of models whose labels are not one of several classes.
 
     ``truth`` has the labels of each kind of rows, [rows] or [rows, labels].
-
-    Raises:
-        PolicyError: the validation or the test rows have no R².
     """
     target = split_model.target
     number = isinstance(target, NumberTarget)
@@ -162,16 +166,11 @@ def loss_attack(target: Target, forgotten: Outputs, test: Outputs) -> Confidence
 
 
 def _explained(outputs: Outputs, name: str) -> float | None:
-    """R² on the rows ``name``; None for the forgotten rows, which may be few."""
-    if name == "forgotten":
-        return None
-    found = number_figures(outputs)
-    if "r2" not in found.values:
-        raise PolicyError(
-            f"the model has no R² on the {name} rows: {found.absent['r2']}",
-            f"set a larger split.{name}",
-        )
-    return found.values["r2"]
+    """R² on the rows ``name``; None for the forgotten rows, which may be few, and if undefined.
+
+    Requests remove validation and test rows, so few rows, or rows of one value, may be left.
+    """
+    return None if name == "forgotten" else number_figures(outputs).values.get("r2")
 
 
 def _scored(scores: Tensor, labels: Tensor) -> ScoredRows:

@@ -132,10 +132,13 @@ def _change(split_model: SplitModel, batch: list[str]) -> _Part:
     if result.stopped == NOT_FINITE:
         raise Quarantined(f"the method {method.name} computed a number that is not finite")
     after = _readout(split_model, f"{name}after")
+    if not after.is_finite():
+        raise Quarantined(f"after {method.name} the model has outputs that are not finite")
     # Recorded: after a crash in a later part of the batch, the labels are erased already.
     measure = partial(quick_audit, split_model, first, after)
     audit = split_model.once(f"{name}audit", QuickAudit, measure)
-    if audit.loses() > agreement.requests.guard:  # at every level of the audit
+    lost = audit.loses()
+    if lost is not None and lost > agreement.requests.guard:  # at every level of the audit
         raise Quarantined(
             f"{audit.measure} on validation rows fell from {audit.validation_before:.4f} to "
             f"{audit.validation_after:.4f}, more than requests.guard allows"

@@ -79,3 +79,20 @@ def test_new_version_is_standardised_without_the_forgotten_rows(trio: KeptTrio) 
 def test_numbers_are_not_corrected(trio: KeptTrio) -> None:
     reason = why_not_corrected(trio.party("hub").agreement)
     assert "labels.task is 'regression'" in reason
+
+
+def test_request_is_completed_although_r2_can_no_longer_be_measured(trio: KeptTrio) -> None:
+    store = trio.models()["hub"]
+    rows = store.read(present_version(store)).tensors["rows"]
+    asked = [*rows["train"].tolist()[:1], *rows["validation"].tolist()[1:]]  # one row is left
+    request = trio.request("left", asked)
+    trio.carry_out()
+    with closing(trio.desk("hub")) as desk:
+        assert desk.request(request).state is RequestState.CERTIFIED
+        figures = next(
+            event.body.audit
+            for event in desk.journal.events(request)
+            if isinstance(event.body, VerifiedBody)
+        )
+    assert "validation_r2_after" not in figures
+    assert "test_r2_after" in figures
