@@ -26,7 +26,7 @@ from parties.data.sources.source import DataSettings
 Features: TypeAlias = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 MAX_CATEGORIES = 1000  # of one column
-QUANTILES = np.linspace(0.01, 0.99, 99)  # without the ends, which are values of single rows
+QUANTILES = np.linspace(0.01, 0.99, 99)  # without the ends
 MAX_SCALED = 1e30  # largest absolute value after scaling
 
 
@@ -281,8 +281,17 @@ def _numeric(pipeline: Pipeline, chosen: pd.DataFrame, *, ranks: bool) -> dict[s
 
 
 def _quantiles(column: "pd.Series[float]") -> tuple[float, ...]:
-    """Return the percentiles of the values that are present."""
-    return tuple(np.nanquantile(column.to_numpy(np.float64), QUANTILES).tolist())
+    """Return percentiles of the values that are present, each the mean of three near ones.
+
+    A percentile itself is often the value of one row, which must not outlive a request to forget
+    the row. Values that several rows share stay as they are.
+    """
+    values = column.to_numpy(np.float64)
+    low, middle, high = (
+        np.nanquantile(values, QUANTILES + shift) for shift in (-0.005, 0.0, 0.005)
+    )
+    found = np.where(low == high, middle, (low + middle + high) / 3)
+    return tuple(np.maximum.accumulate(found).tolist())
 
 
 def _categorical(encoder: OneHotEncoder) -> dict[str, tuple[str | None, ...]]:

@@ -108,6 +108,13 @@ def test_ranks_are_bounded_and_have_no_value_of_a_single_row() -> None:
     assert np.abs(fitted.numeric["x"].quantiles).max() < 1000
 
 
+@pytest.mark.parametrize("count", [50, 101, 1001])
+def test_no_quantile_is_the_value_of_a_row(count: int) -> None:
+    values = np.random.default_rng(count).lognormal(size=count)
+    fitted = fit_preprocessing(ranked(pd.DataFrame({"x": values}), count), np.arange(count))
+    assert not set(fitted.numeric["x"].quantiles) & set(values)
+
+
 def test_statistics_with_ranks_are_read_again_and_others_are_as_before() -> None:
     table = mixed()
     fitted = fit_preprocessing(replace(holding(table), ranks=True), TRAINING)
