@@ -78,6 +78,11 @@ class FittedPreprocessing:
         return len(self.numeric) + len(self._ranked) + sum(map(len, self.categorical.values()))
 
     @property
+    def has_ranks(self) -> bool:
+        """Whether a transformed row has ranks of numbers."""
+        return bool(self._ranked)
+
+    @property
     def _ranked(self) -> dict[str, NumericColumn]:
         """The columns that also give a rank."""
         return {name: how for name, how in self.numeric.items() if how.quantiles}

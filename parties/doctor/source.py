@@ -5,7 +5,7 @@ from pathlib import Path
 
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import read_holding
-from parties.data.preprocess import declared_preprocessing
+from parties.data.preprocess import declared_preprocessing, declared_target
 from parties.data.sources.registry import Data
 from parties.data.sources.source import DataSettings
 from parties.doctor.check import ExaminedVerticalParty, Finding, fail, fail_with, ok
@@ -109,6 +109,8 @@ def _read(party: ExaminedVerticalParty) -> Finding:
         )
         if agreement.preprocessing == "declared":
             declared_preprocessing(holding, party.settings.data)
+            if party.active and agreement.labels.task == "regression":
+                declared_target(party.settings.data)
     except DataError as error:
         return fail("all rows", error)
     limits = {"limits.rows": agreement.limits.rows}

@@ -1,5 +1,6 @@
 """Columns of the method table in all modes, and the values of models in a column."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -62,7 +63,7 @@ def membership_interval(method: MethodRecord) -> tuple[float, float] | None:
     """Return the 95 % confidence interval of the membership attack's AUC on a model."""
     if method.membership is not None:
         return method.membership.interval
-    figure = find_figure(method, "membership_auc")
+    figure = find_figure(method, "membership_auc") or find_figure(method, "loss_auc")
     return None if figure is None else figure.ci95
 
 
@@ -89,6 +90,10 @@ REMAINING_CLASSES = _accuracy(
 FORGOTTEN_ACCURACY = _accuracy("forgotten", "forgotten rows", "forget\nacc.", forgets=True)
 BALANCED_ATTACK = _attack("balanced_accuracy", "balanced accuracy", "attack\nbal.")
 ATTACK_AUC = _attack("auc", "AUC", "attack\nAUC")
+LOSS_AUC = Column(
+    "Membership attack", "AUC of a small loss", ("figure", "loss_auc"), "attack\nAUC",
+    Unit.NUMBER, 3, forgets=True,
+)  # fmt: skip
 TRIGGER_RATE = Column(
     "Planted rows", "trigger rate", ("figure", "backdoor_success"), "trigger\nrate", forgets=True
 )
@@ -130,8 +135,7 @@ OTHER_COLUMNS = (
            Unit.NUMBER, 4, forgets=True),
     Column("Forgotten rows", "Hamming loss", ("figure", "forgotten_hamming_loss"),
            "forget\nHamming", forgets=True),
-    Column("Membership attack", "AUC of a small loss", ("figure", "loss_auc"), "attack\nAUC",
-           Unit.NUMBER, 3, forgets=True),
+    LOSS_AUC,
 )  # fmt: skip
 
 
@@ -239,4 +243,13 @@ def utility_column(request: Request) -> Column:
 
 def attack_column(request: Request) -> Column:
     """Return the column of the membership attack's AUC."""
-    return ATTACK_AUC if is_vertical(request) else MEMBERSHIP_AUC
+    if not is_vertical(request):
+        return MEMBERSHIP_AUC
+    return LOSS_AUC if _attacks_losses(request.methods) else ATTACK_AUC
+
+
+def _attacks_losses(methods: Sequence[MethodRecord]) -> bool:
+    """Whether the labels are not one of several classes, so that the attack reads losses."""
+    return any(find_figure(each, "loss_auc") for each in methods) and not any(
+        each.membership for each in methods
+    )

@@ -71,7 +71,7 @@ def _check_holding(
     _refuse_other_columns(holding, agreement.parties[name].columns)
     if agreement.preprocessing == "declared":
         declared_preprocessing(holding, settings.data)
-        if agreement.parties[name].role == "active" and agreement.labels.task == "regression":
+        if holding.labels is not None and agreement.labels.task == "regression":
             declared_target(settings.data)
 
 

@@ -346,6 +346,18 @@ class PartyState:
             network = PartyNetwork(self._build(fresh.stream, inputs), inputs)
         self.local_model.initialise(network, task, rule)
 
+    def _refuse_other_ranks(self, base: KeptPart, found: PartyNetwork) -> None:
+        party = self._party
+        if found.inputs is None or party.settings.statistics or not party.holding.numeric:
+            return
+        ranks = found.inputs.fitted.has_ranks
+        if ranks != party.holding.ranks:
+            raise PolicyError(
+                f"{base} has {'' if ranks else 'no '}ranks of numbers, but the party settings have "
+                f"ranks = {str(not ranks).lower()}",
+                f"set ranks = {str(ranks).lower()} in [data], or train again without --from",
+            )
+
     def _kept_network(self, base: KeptPart) -> PartyNetwork:
         """The network and the preprocessing of a kept version.
 
@@ -359,6 +371,7 @@ class PartyState:
                 "use the split and the seed of that version, or train again without --from",
             )
         found = self._build_model(base.statistics)
+        self._refuse_other_ranks(base, found)
         if self._party.agreement.preprocessing == "declared" and found.inputs is not None:
             declared = self.features.fit(self.rows, vfl_pb2.TRAIN_ROWS).fitted.statistics()
             if declared != base.statistics:
