@@ -35,8 +35,16 @@ class RequestTerms(ConfigTable):
 class FederatedRequestSettings(RequestTerms):
     """Requests to forget, which any party of a run with a server can raise after the training."""
 
+    added_later: ClassVar[frozenset[str]] = frozenset({"guard", "audit"})
+
     # What every party keeps after a run: the model, for later requests, or nothing.
     keep: Literal["model", "nothing"] = "nothing"
+    # Largest loss of accuracy on the remaining clients' validation rows, or for language models of
+    # the probability of their retained answers; a model that loses more is not delivered. A request
+    # to forget labels at all clients has no such limit, because its labels must be lost.
+    guard: Annotated[float, Field(ge=0, le=1)] = 0.05
+    # What is measured when a request is carried out: nothing, or what needs no Retrain.
+    audit: Literal["none", "quick"] = "quick"
 
 
 class RequestSettings(RequestTerms):

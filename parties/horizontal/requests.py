@@ -49,6 +49,8 @@ from unlearning.audit.metric import Metric
 from unlearning.receipts.receipt import AuditLevel
 
 RunFactory: TypeAlias = Callable[[], HorizontalRun]
+# Refuses the models of a request, given their records and the name of the chosen method.
+Check: TypeAlias = Callable[[Sequence[MethodRecord], str], None]
 # Benchmark metrics of single questions, which are not recorded.
 PER_QUESTION = ("ratios", "geometric_ratios")
 KEPT = (
@@ -70,6 +72,7 @@ class RequestRunner:
         task: the task of the run.
         first_has_salt: whether the first request has random streams of its own, too: requests of
             earlier sessions used those without a salt.
+        check: called before the clients delete the rows; it raises PolicyError to refuse a model.
     """
 
     def __init__(
@@ -81,10 +84,11 @@ class RequestRunner:
         task: ServerTask,
         *,
         first_has_salt: bool = False,
+        check: Check | None = None,
     ) -> None:
         self._party, self._cohort, self._journal = party, cohort, journal
         self._branches, self._task = branches, task
-        self._first_has_salt = first_has_salt
+        self._first_has_salt, self._check = first_has_salt, check
         self._leaving: Sequence[Member] = ()  # of the present request
         self._salt = ""  # of the present request's random streams
 
@@ -110,8 +114,9 @@ class RequestRunner:
 
         Raises:
             Diverged: the chosen method or a Retrain model diverged.
-            PolicyError: no client with rows remains, a client is not connected, or the sums of
-                updates, with and without the requested rows, reveal the updates of few clients.
+            PolicyError: no client with rows remains, a client is not connected, the sums of
+                updates, with and without the requested rows, reveal the updates of few clients, or
+                the check refuses the model.
         """
         name = request.name
         self._salt = self._salt_of(name)
@@ -122,16 +127,13 @@ class RequestRunner:
         methods = self._task.methods(rounds) if leaving else []
         if methods:
             self._require_feasible(name, leaving, remaining, methods)
-        outcomes, unlearned = [self._evaluate_original(name, original)], list[UnlearnedModel]()
-        for method in methods:
-            new_run = partial(self._new_run, name, method, original, leaving, remaining)
-            model, outcome = self._run(name, method, new_run)
-            _require_usable(name, method, outcome, first=not unlearned)
-            outcomes.append(outcome)
-            unlearned.append(model)
+        unlearned, outcomes = self._run_all(name, methods, original, leaving, remaining)
         delivered = unlearned[0].model if unlearned else original
         self._branches.adopt(unlearned[0].branch if unlearned else self._branches.current)
         records = self._method_records(leaving, methods, outcomes)
+        chosen = methods[0].name if methods else ORIGINAL
+        if self._check is not None:
+            self._check(records, chosen)
         self._journal.flush()  # after the purge, no model can be evaluated on the forgotten rows
         purged = self._cohort.purge()
         self._history().forget([each.client for each in leaving])
@@ -139,12 +141,30 @@ class RequestRunner:
             name=name,
             members=_requested_members(leaving, remaining),
             methods=tuple(records),
-            chosen=methods[0].name if methods else ORIGINAL,
+            chosen=chosen,
             audit_level=_audit_level(methods),
             purged={client: tuple(items) for client, items in purged.items()},
             kept=KEPT,
         )
         return delivered, remaining, record
+
+    def _run_all(
+        self,
+        request: str,
+        methods: Sequence[AnyClientMethod],
+        original: Tensor,
+        leaving: Sequence[Member],
+        remaining: Sequence[Member],
+    ) -> tuple[list[UnlearnedModel], list[ModelOutcome]]:
+        """The models of all methods, and the outcomes of the original model and of each method."""
+        outcomes, unlearned = [self._evaluate_original(request, original)], list[UnlearnedModel]()
+        for method in methods:
+            new_run = partial(self._new_run, request, method, original, leaving, remaining)
+            model, outcome = self._run(request, method, new_run)
+            _require_usable(request, method, outcome, first=not unlearned)
+            outcomes.append(outcome)
+            unlearned.append(model)
+        return unlearned, outcomes
 
     def _salt_of(self, request: str) -> str:
         """The salt of the random streams of a request; empty for the first request."""

@@ -63,6 +63,16 @@ FOLDER: Final = "receipts"
 TRUST: Final = "trust.json"
 _VERSION: Final = re.compile("[0-9A-Za-z.+-]{1,64}")  # as a receipt names the program
 Role = Literal["active", "passive", "server", "client"]
+# Figures of utility: name in the journal, metric of the receipt, and name of the number of rows.
+_UTILITY: Final = (
+    ("validation", "loss-of-validation-accuracy", "validation_rows"),
+    ("validation_r2", "loss-of-validation-r2", "validation_rows"),
+    (
+        "retained_probability",
+        "loss-of-retained-answer-probability",
+        "retained_probability_rows",
+    ),
+)
 # Events that a party still makes after it has left.
 _AFTER_LEAVING: Final = (EventKind.NOTIFIED, EventKind.PURGED)
 
@@ -413,6 +423,15 @@ def _statement(name: str, event: Event, batch: Iterable[RequestView]) -> PartySt
     )
 
 
+def joined_figures(figures: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the figures of all parts of a batch: before the first part, and after the last one."""
+    found: dict[str, str] = {}
+    for part in figures:
+        known = {name for name in part if name in found and not name.endswith("_after")}
+        found |= {name: value for name, value in part.items() if name not in known}
+    return found
+
+
 def _guarantee(events: Iterable[Event], view: RequestView) -> Guarantee:
     return Guarantee(_verified(events, view).guarantee)
 
@@ -422,18 +441,18 @@ def _audit(events: Iterable[Event], view: RequestView, guard: float) -> Audit:
     level = AuditLevel(verified.level)
     figures = verified.audit
     results = []
-    for name, measure in (("validation", "accuracy"), ("validation_r2", "r2")):
+    for name, metric, rows in _UTILITY:
         if not {f"{name}_before", f"{name}_after"} <= figures.keys():
             continue
         lost = float(figures[f"{name}_before"]) - float(figures[f"{name}_after"])
         results.append(
             AuditResult(
                 name="utility",
-                metric=f"loss-of-validation-{measure}",
+                metric=metric,
                 value=f"{lost:.4f}",
                 relation=Relation.AT_MOST,
                 threshold=f"{guard:.4f}",
-                n=int(figures["validation_rows"]),
+                n=int(figures[rows]),
                 passed=float(f"{lost:.4f}") <= float(f"{guard:.4f}"),
             )
         )

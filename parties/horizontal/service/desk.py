@@ -41,7 +41,7 @@ def open_federated_desk(party: FederatedContext) -> RequestDesk:
         roles={name: each.role for name, each in agreement.parties.items()},
         plan_hash=agreement_digest(agreement).hex(),
         params_hash=params_hash(f"{plan.method} {table.model_dump_json() if table else '{}'}"),
-        guard=1.0,
+        guard=agreement.requests.guard,
     )
     automatic, recipients = settings.policy == "automatic", settings.recipients
     rules = federated_rules(agreement)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from time import monotonic, sleep
 
+from configs.federated import RequestBase
 from parties.common.errors import Diverged, PolicyError, abort_reason
 from parties.horizontal.admission import Admission
 from parties.horizontal.engine.branches import Branches
@@ -22,7 +23,8 @@ from parties.horizontal.service.kept_model import (
     request_of,
     with_requests,
 )
-from parties.report.record import Request
+from parties.horizontal.service.quick_audit import audit_figures, require_utility
+from parties.report.record import MethodRecord, Request
 from parties.requests.duties import RequestDesk
 from parties.requests.events import (
     AlignedBody,
@@ -39,6 +41,7 @@ from parties.requests.lifecycle import (
     RequestView,
     largest_version,
 )
+from parties.requests.receipts import joined_figures
 from parties.session import handshake
 from parties.session.reconnect import Backoff, is_connection_loss
 from parties.session.store.model_store import StoredFile, VersionFacts
@@ -179,13 +182,18 @@ class ServerSession:
         journal = RunJournal(party, federated_checkpoints(party), self._session)
         cohort = task.wrap_cohort(self._cohort)
         branches = Branches(cohort, journal)
-        runner = RequestRunner(party, cohort, journal, branches, task, first_has_salt=True)
         model, records = kept.model, list[Request]()
         for request in requests:
+            check = None if _is_of_all_clients(request) else self._check
+            runner = RequestRunner(
+                party, cohort, journal, branches, task, first_has_salt=True, check=check
+            )
             model, _, record = runner.carry_out(request, model, kept.rounds)
             records.append(record)
         new = KeptModel(model, kept.rounds, (*kept.forgotten, *requests))
+        limited = not any(_is_of_all_clients(each) for each in requests)
         own = {
+            "audit": self._audit(records, limited=limited),
             "before": kept.digest,
             "after": new.digest,
             "older": self._store.contents(),
@@ -198,6 +206,17 @@ class ServerSession:
         number = 1 + max(before.number, made)
         self._store.write(number, journal.run, new.content(), facts)
         journal.clear()
+
+    def _check(self, methods: Sequence[MethodRecord], chosen: str) -> None:
+        require_utility(methods, chosen, self._party.agreement.requests.guard)
+
+    def _audit(self, records: Sequence[Request], *, limited: bool) -> dict[str, str]:
+        """The figures before the first request and after the last one; empty if none are agreed."""
+        if self._party.agreement.requests.audit == "none":
+            return {}
+        found = joined_figures([audit_figures(each.methods, each.chosen) for each in records])
+        # Without a limit, the receipt has no test of utility to pass.
+        return {k: v for k, v in found.items() if limited or not k.startswith("validation")}
 
     def _quarantine(self, batch: Sequence[str], why: str) -> None:
         federated_checkpoints(self._party).clear()
@@ -239,6 +258,8 @@ class ServerSession:
                     version=newest.number,
                     count=facts.own["counts"][request],
                     guarantee=facts.own["guarantee"],
+                    level="quick" if facts.own.get("audit") else "none",
+                    audit=facts.own.get("audit", {}),
                 )
                 self._desk.append(EventKind.VERIFIED, request, body)
         self._delivered = newest.number
@@ -248,6 +269,11 @@ class ServerSession:
         """Whether a request can still move on without a person."""
         waiting = (RequestState.PENDING, RequestState.AUTHORISED, RequestState.VERIFIED)
         return any(each.state in waiting for each in self._desk.requests())
+
+
+def _is_of_all_clients(request: RequestBase) -> bool:
+    """Whether a request forgets labels of all clients, so that validation rows lose them too."""
+    return request.client is None
 
 
 def _guarantee(records: Sequence[Request]) -> Guarantee:

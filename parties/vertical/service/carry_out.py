@@ -12,6 +12,7 @@ from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, QuarantinedBody, event_time
 from parties.requests.lifecycle import largest_version
+from parties.requests.receipts import joined_figures
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
@@ -70,7 +71,7 @@ def carry_out_batch(
         "after": state_digest(split_model.state),
         "older": store.contents(),
         **kept_departure(store),
-        "audit": _joined([each.figures for each in parts]),
+        "audit": joined_figures([each.figures for each in parts]),
         "guarantee": next((each for each in guarantees if each != EXACT), EXACT).value,
     }
     facts = VersionFacts("requests", event_time(party.now()), parent, tuple(batch), method, own)
@@ -163,15 +164,6 @@ def _run(split_model: SplitModel, batch: Sequence[str]) -> tuple[MethodResult, d
     page = write_comparison(split_model, receipt, request)
     split_model.party.progress.note(f"comparison with Retrains: {page}")
     return comparison.delivered.result, dict(comparison_figures(request))
-
-
-def _joined(figures: Sequence[dict[str, str]]) -> dict[str, str]:
-    """The figures of all parts of a batch: before the first part, and after the last one."""
-    found: dict[str, str] = {}
-    for part in figures:
-        known = {name for name in part if name in found and not name.endswith("_after")}
-        found |= {name: value for name, value in part.items() if name not in known}
-    return found
 
 
 def _figures(split_model: SplitModel, audit: QuickAudit) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """Requests of a run with a server after its end: kept models, receipts, and later trainings."""
 
+import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +18,9 @@ from parties.cli.main import app
 from parties.cli.modes import read_runnable
 from parties.common.errors import PolicyError
 from parties.horizontal.service.kept_model import federated_models, read_kept_model, request_of
-from parties.requests.events import EventKind
+from parties.report.columns import find_figure
+from parties.report.record import MethodRecord, read_record
+from parties.requests.events import EventKind, VerifiedBody
 from parties.requests.lifecycle import RequestState
 from unlearning.receipts.keys import TrustedKey, TrustFile
 from unlearning.receipts.verify import verify
@@ -36,6 +40,48 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
 
 
+def assert_audited(
+    federation: ClientFederation, out: Path, request: str, methods: Sequence[MethodRecord]
+) -> None:
+    """The journal has the accuracies of a run's record, and the receipt tests the utility."""
+    body = next(
+        each.body for each in federation.events("elm", out) if isinstance(each.body, VerifiedBody)
+    )
+    assert body.level == "quick"
+    for when, method in zip(("before", "after"), methods, strict=True):
+        for kind in ("test", "forgotten"):
+            figure = find_figure(method, f"{kind}_accuracy")
+            assert figure is not None
+            assert body.audit[f"{kind}_{when}"] == f"{figure.value:.4f}"
+    figure = find_figure(methods[1], "membership_auc")
+    assert figure is not None
+    assert body.audit["membership_auc"] == f"{figure.value:.4f}"
+    receipt = json.loads(federation.receipts(out, request)["oak"].read_bytes())
+    (result,) = receipt["audit"]["results"]
+    lost = float(body.audit["validation_before"]) - float(body.audit["validation_after"])
+    assert float(result["value"]) == pytest.approx(lost)
+    assert (result["threshold"], result["n"]) == ("0.0500", int(body.audit["validation_rows"]))
+
+
+@pytest.mark.slow
+def test_a_model_that_loses_too_much_is_not_delivered(tmp_path: Path) -> None:
+    ascent = "unlearning.ewc_sga.ascent={rounds=3, epochs=3, learning_rate=0.3, clip=1.0}"
+    changes = ('unlearning.method="ewc-sga"', ascent, "unlearning.ewc_sga.recover.rounds=0")
+    changes = ("training.rounds=20", "training.learning_rate=0.5", "split.validation=0.2", *changes)
+    federation, out = ClientFederation(tmp_path, changes), tmp_path / "runs"
+    federation.train(out)
+    before = the_models(federation, out)
+    request = federation.ask("elm", out)
+    label = federation.command("request", "server", out, "--label", "3")[-1]["request"]
+    with federation.serve(out) as service:
+        federation.wait_note(out, "accuracy on validation rows fell from")
+        federation.wait_certified(service, label)  # a label of all clients has no such limit
+    view = federation.view("server", out, request)
+    assert view.state is RequestState.QUARANTINED
+    assert "more than requests.guard allows" in view.reason
+    assert not equal(before["server"], the_models(federation, out)["server"])
+
+
 @pytest.mark.slow
 def test_a_request_after_the_run_gives_the_model_of_a_request_of_the_run(tmp_path: Path) -> None:
     federation, out = ClientFederation(tmp_path / "later"), tmp_path / "later" / "runs"
@@ -47,6 +93,10 @@ def test_a_request_after_the_run_gives_the_model_of_a_request_of_the_run(tmp_pat
     listed.train(tmp_path / "listed" / "runs")
     found = the_models(federation, out)["server"]
     assert equal(found, the_models(listed, tmp_path / "listed" / "runs")["server"])
+    record = tmp_path / "listed" / "runs" / "wood" / "metrics.json"
+    assert_audited(
+        federation, out, request, read_record(json.loads(record.read_bytes())).requests[0].methods
+    )
     assert all(equal(found, each) for each in the_models(federation, out).values())
 
 

@@ -1,5 +1,6 @@
 """A client of a language model requests after the run that its texts are forgotten."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from safetensors.torch import load_file
 
 from models.language.folder import base_model_digest
 from parties.horizontal.service.kept_model import federated_models
+from parties.requests.events import VerifiedBody
 from tests.parties.client_federation import ClientFederation
 from tests.parties.language.ferries import CONFIG, LORA, facts, json_lines, write_base
 
@@ -62,3 +64,13 @@ def test_a_client_requests_after_the_run_that_its_texts_are_forgotten(tmp_path: 
         (stored,) = federated_models(federation.party(name, out)).files()  # type: ignore[arg-type]
         assert stored.version is not None
         assert (stored.number, stored.version.requests) == (2, (request,))
+    body = next(
+        each.body for each in federation.events("quay", out) if isinstance(each.body, VerifiedBody)
+    )
+    assert body.level == "quick"
+    for kind in ("retained", "test", "forgotten"):
+        assert 0 < float(body.audit[f"{kind}_probability_after"]) < 1
+    receipt = json.loads(federation.receipts(out, request)["pier"].read_bytes())
+    (result,) = receipt["audit"]["results"]
+    assert result["metric"] == "loss-of-retained-answer-probability"
+    assert result["passed"]
