@@ -46,6 +46,7 @@ from parties.cli.options import (
     ServeOption,
     SetOption,
     SupervisedOption,
+    TrackOption,
     VersionOption,
 )
 from parties.cli.party_run import PartyRun, plan_simulation, run_party, simulate_parties
@@ -90,6 +91,7 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     begin: BeginOption = Begin.AUTO,
     continues: FromOption = None,
     changes: SetOption = None,
+    track: TrackOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
     serve: ServeOption = False,
@@ -117,8 +119,9 @@ def party_command(  # noqa: PLR0913  a command has the options that it has
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     where = (hub, data, certificates, out, changes or [], begin, supervised, serve)
     run = PartyRun(
-        role, config, party, *where, http=http, master_key=master_key, continues=continues
-    )
+        role, config, party, *where, http=http, master_key=master_key, continues=continues,
+        track=track or [],
+    )  # fmt: skip
     console.run(lambda: run_party(run, console))
 
 
@@ -144,6 +147,7 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
     begin: BeginOption = Begin.AUTO,
     continues: FromOption = None,
     changes: SetOption = None,
+    track: TrackOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
     version: VersionOption = False,
@@ -161,15 +165,17 @@ def simulate_command(  # noqa: PLR0913  a command has the options that it has
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
     plan = (config, tuple(changes or ()), out, data, begin, continues)
     run = _in_process if in_process else simulate_parties
-    console.run(lambda: _simulate(plan, run, console))
+    console.run(lambda: _simulate(plan, run, track or [], console))
 
 
 def _simulate(
     options: tuple[Path, tuple[str, ...], Path, Path | None, Begin, str | None],
     run: Callable[["SimulationPlan", "ProgressListener"], dict[str, Any]],
+    track: list[str],
     console: Console,
 ) -> None:
     from parties.cli.modes import read_runnable
+    from parties.cli.tracking import tracking
 
     path, changes, out, data, begin, continues = options
     plan = plan_simulation(path, changes, out, data, begin=begin, continues=continues)
@@ -177,11 +183,12 @@ def _simulate(
     for notice in config.notices:
         console.warn(notice)
     agreement = config.agreement
-    with console.progress(
-        {name: each.role for name, each in agreement.parties.items()}
-    ) as listener:
-        metrics = run(plan, listener)
-    console.show_result(metrics, plan.out / agreement.federation)
+    folder = plan.out / agreement.federation
+    roles = {name: each.role for name, each in agreement.parties.items()}
+    with console.progress(roles) as listener, tracking(track, agreement.federation, listener) as to:
+        metrics = run(plan, to.receive)
+        to.finish(metrics, folder)
+    console.show_result(metrics, folder)
 
 
 def _in_process(plan: "SimulationPlan", listener: "ProgressListener") -> dict[str, Any]:

@@ -96,6 +96,15 @@ FromOption = Annotated[
         "shows) with the present rows and parties, in place of new weights.",
     ),
 ]
+TrackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="TRACKER",
+        help="Write the figures of every epoch, round and step, and of the result, for "
+        "tensorboard:FOLDER, mlflow or mlflow:ADDRESS. Repeatable.",
+    ),
+]
 ServeOption = Annotated[
     bool,
     typer.Option("--serve", help="Stay with the kept model: predict and carry out requests."),

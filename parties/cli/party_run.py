@@ -1,6 +1,6 @@
 """Starts of parties: one party of ``vfl-party`` and ``vfl serve``, or all of ``vfl simulate``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ class PartyRun:
     http: str | None = None  # address at which predictions are answered
     master_key: Path | None = None  # file of the key that wraps the keys of sealed files
     continues: str | None = None  # the version from which a training goes on; None: new weights
+    track: list[str] = field(default_factory=list)  # trackers, in the form of --track
 
 
 def run_party(run: PartyRun, console: Console) -> None:
@@ -99,10 +100,16 @@ def _lock_and_run(
     # A wrong certificate is reported now, before torch is imported, which takes seconds.
     load_identity(config, run.party, run.certificates, datetime.now(UTC))
 
+    from parties.cli.tracking import tracking
     from parties.session.setup import StartOptions
 
-    folder = run.out / config.agreement.federation
-    with lock_run_folder(folder / run.party), console.progress({run.party: agreed}) as listener:
+    federation = config.agreement.federation
+    folder = run.out / federation
+    with (
+        lock_run_folder(folder / run.party),
+        console.progress({run.party: agreed}) as listener,
+        tracking(run.track, federation, listener) as to,
+    ):
         options = StartOptions(
             run.out,
             run.data,
@@ -114,9 +121,11 @@ def _lock_and_run(
             continues=run.continues or "",
         )
         if run.serve:
-            _serve(config, run, options, listener)
+            _serve(config, run, options, to.receive)
             return
-        metrics = _run_mode(config, run.party, options, run.hub, listener)
+        metrics = _run_mode(config, run.party, options, run.hub, to.receive)
+        if metrics is not None:
+            to.finish(metrics, folder)
     if metrics is not None:
         console.show_result(metrics, folder)
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 from configs.errors import ConfigError
 from parties import __version__
 
-Extra: TypeAlias = Literal["vision", "ckks", "llm", "ray", "postgres", "fast"]
+Extra: TypeAlias = Literal["vision", "ckks", "llm", "ray", "postgres", "fast", "mlflow"]
 EXTRA_OF: Final[dict[str, Extra]] = {  # by import name of the library
     "torchvision": "vision",
     "tenseal": "ckks",
@@ -19,6 +19,7 @@ EXTRA_OF: Final[dict[str, Extra]] = {  # by import name of the library
     "ray": "ray",
     "psycopg": "postgres",
     "numba": "fast",
+    "mlflow": "mlflow",
 }
 
 

@@ -1,7 +1,8 @@
-"""Progress of a party: phase, steps, bytes, notes and warnings, sent to a listener as events."""
+"""Progress of a party: phase, steps, bytes, figures and notes, sent to a listener as events."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from time import monotonic
 from typing import Any
 
@@ -43,6 +44,15 @@ class Progress:
 
 Event = dict[str, Any]
 ProgressListener = Callable[[Event], None]
+
+
+def numbers(figures: Mapping[str, object]) -> dict[str, float]:
+    """Return the figures that are finite numbers."""
+    return {
+        name: value
+        for name, value in figures.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    }
 
 
 class ProgressReporter:
@@ -89,6 +99,16 @@ class ProgressReporter:
     def add_tokens(self, tokens: int) -> None:
         """Count ``tokens`` tokens that the model processed."""
         self._progress.tokens += tokens
+
+    def measured(self, series: str, step: int, figures: Mapping[str, object]) -> None:
+        """Send the figures of one step of a training or method; only finite numbers are sent.
+
+        Args:
+            series: name of the training or method.
+            step: number of the step, from 1.
+            figures: the figures by name.
+        """
+        self._send("figures", series=series, step=step, figures=numbers(figures))
 
     def note(self, text: str) -> None:
         """Send a note to the operator."""

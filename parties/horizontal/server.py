@@ -287,6 +287,7 @@ def train_rounds(
         progress.step()
         absent = [str(member) for member in each.mean.absent]
         rounds.append({"round": each.number, "loss": each.mean.loss, "absent": absent})
+        progress.measured(TRAINING, len(rounds), {"loss": each.mean.loss, "absent": len(absent)})
         moments = optimiser_moments(each.rule)
         now = TrainingProgress(each.model, list(rounds), moments, begun.branch, snapshots)
         journal.record(name, now)

@@ -229,8 +229,10 @@ def carry_out(method: Method[Run_contra, State, Result_co], run: Run_contra) -> 
     while now.stop is None:
         if now.good:
             run.keep_good(now.which)
-        now = _next(method, run, now)
+        before, now = len(now.records), _next(method, run, now)
         run.record(method.name, now)
+        if len(now.records) > before:
+            run.progress.measured(method.name, len(now.records), now.records[-1])
     if now.stop.restore:
         run.restore_good()
     run.drop_good()

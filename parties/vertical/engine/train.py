@@ -13,7 +13,7 @@ the optimum, λ = the weight of the regulariser.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import torch
@@ -111,7 +111,10 @@ def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResul
 def _recorded(split_model: SplitModel, plan: TrainingPlan, number: int) -> EpochResult:
     """Run one epoch, or return its result from the journal."""
     name = f"{plan.name}, epoch {number}"
-    return split_model.once(name, EpochResult, lambda: _epoch(split_model, plan, number))
+    found = split_model.once(name, EpochResult, lambda: _epoch(split_model, plan, number))
+    figures = {key: value for key, value in asdict(found).items() if key != "epoch"}
+    split_model.party.progress.measured(plan.name, number, figures)
+    return found
 
 
 def best_epoch(epochs: list[EpochResult]) -> int:
