@@ -175,7 +175,7 @@ def _simulate(
     console: Console,
 ) -> None:
     from parties.cli.modes import read_runnable
-    from parties.cli.tracking import tracking
+    from parties.experiments.tracking import tracking
 
     path, changes, out, data, begin, continues = options
     plan = plan_simulation(path, changes, out, data, begin=begin, continues=continues)

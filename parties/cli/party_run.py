@@ -100,7 +100,7 @@ def _lock_and_run(
     # A wrong certificate is reported now, before torch is imported, which takes seconds.
     load_identity(config, run.party, run.certificates, datetime.now(UTC))
 
-    from parties.cli.tracking import tracking
+    from parties.experiments.tracking import tracking
     from parties.session.setup import StartOptions
 
     federation = config.agreement.federation

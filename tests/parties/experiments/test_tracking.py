@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from configs.errors import ConfigError
 from parties.cli.main import app
-from parties.cli.tracking import Tracking, tracking
 from parties.common.errors import StorageError
 from parties.common.progress import Event, ProgressReporter
+from parties.experiments.tracking import Tracking, tracking
 
 SHORT = ("training.epochs=3", "unlearning.compare=[]", "unlearning.retrains=0")
 Curves = dict[str, list[tuple[int, float]]]
