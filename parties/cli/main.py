@@ -26,6 +26,7 @@ from parties.cli.commands.report import report_command
 from parties.cli.commands.runs import runs_command
 from parties.cli.commands.schema import schema_command
 from parties.cli.commands.serve import serve_command
+from parties.cli.commands.tune import tune_command
 from parties.cli.commands.unlearn import unlearn_app
 from parties.cli.console import Console, prepare_output
 from parties.cli.options import (
@@ -223,6 +224,9 @@ app.command("compare", epilog=f"Example: vfl compare people.toml {_REQUEST} --pa
 app.command(
     "leave", epilog="Example: vfl leave people.toml --party shop --statement shop.jsonl --yes"
 )(leave_command)
+app.command("tune", epilog="Example: vfl tune people.toml --try 'training.batch=[32, 128]'")(
+    tune_command
+)
 app.command("demo", epilog="Example: vfl demo")(demo_command)
 app.command("runs", epilog="Example: vfl runs")(runs_command)
 app.command("report", epilog="Examples: vfl report runs/people; vfl report runs/a runs/b")(

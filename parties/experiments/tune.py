@@ -1,0 +1,131 @@
+"""A search over settings: one training per combination, judged on validation rows.
+
+All trainings have the agreement's own seed, so that they have the same validation rows, and no test
+row of the agreement trains or validates a model.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import tomlkit
+from tomlkit.exceptions import ParseError
+
+from configs.agreement import VerticalAgreement
+from configs.errors import ConfigError
+from parties.report import METRICS
+from parties.report.record import Training, read_record
+
+RATE: Final = "training.learning_rate"
+# Settings that leave the rows as they are, so that all trainings have the same validation rows.
+SEARCHED: Final = ("training.", "top.", "parties.")
+# What a training alone needs. Requests and the models of single parties are left out.
+_ALONE: Final = ("unlearn=[]", 'requests.keep="nothing"', "evaluation.alone=false")
+Train = Callable[[Sequence[str], Path], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One combination of settings.
+
+    Attributes:
+        changes: the settings, in the form of ``--set``.
+        value: validation loss of the model, or 1 - AUC if the agreement watches the AUC.
+    """
+
+    changes: tuple[str, ...]
+    value: float
+
+
+def combinations(agreement: VerticalAgreement, tried: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return all combinations of the settings to try, in the form of ``--set``.
+
+    Args:
+        agreement: gives the learning rate, of which a third and the triple are tried by default.
+        tried: settings with a list of values each, such as ``training.batch=[64, 128]``.
+
+    Raises:
+        ConfigError: an entry has another form, occurs twice, or is no setting of the training.
+    """
+    rate = agreement.training.learning_rate
+    tried = tried or [f"{RATE}=[{rate / 3:.3g}, {rate:.3g}, {rate * 3:.3g}]"]
+    choices = dict[str, list[str]]()
+    for entry in tried:
+        key, values = _entry(entry)
+        if key in choices:
+            raise ConfigError(f"--try names {key} twice", "write all its values into one list")
+        choices[key] = [f"{key}={value}" for value in values]
+    return [*product(*choices.values())]
+
+
+def _entry(entry: str) -> tuple[str, list[str]]:
+    key, _, text = entry.partition("=")
+    key = key.strip()
+    if not key.startswith(SEARCHED):
+        raise ConfigError(
+            f"--try {entry}: {key or 'nothing'} is no setting of the training or the networks",
+            f"name a key that begins with {', '.join(SEARCHED)}",
+        )
+    try:
+        values = tomlkit.parse(f"values = {text}")["values"]
+    except ParseError as error:
+        raise ConfigError(f"--try {entry}: {error}", _FORM) from error
+    if not isinstance(values, list) or not values:
+        raise ConfigError(f"--try {entry}: the value is no list with entries", _FORM)
+    return key, [tomlkit.item(value).as_string().strip() for value in values]
+
+
+_FORM = f"write a list, such as --try '{RATE}=[0.001, 0.003]'"
+
+
+def search(
+    tried: Sequence[tuple[str, ...]], folder: Path, agreed: str, train: Train
+) -> Iterator[Trial]:
+    """Train with every combination; finished trainings are read from ``folder``.
+
+    Args:
+        tried: the combinations, in the form of ``--set``.
+        folder: folder of the trainings.
+        agreed: digest of the agreement and its data, part of the name of a training's folder.
+        train: trains with changed settings, writes the record below the given folder and returns
+            it.
+
+    Raises:
+        ConfigError: the training has no validation rows.
+    """
+    for changes in tried:
+        wanted = (*changes, *_ALONE)
+        place = folder / sha256(repr((agreed, wanted)).encode()).hexdigest()[:16]
+        found = _finished(place) or train(wanted, place)
+        yield Trial(changes, _value(found))
+
+
+def _finished(folder: Path) -> dict[str, Any] | None:
+    """The record of a finished training; None if there is none."""
+    path = next(folder.glob(f"*/{METRICS}"), None)
+    return None if path is None else json.loads(path.read_bytes())
+
+
+def _value(metrics: Mapping[str, Any]) -> float:
+    training = read_record(metrics).training
+    found = None if training is None else delivered_value(training)
+    if found is None:
+        raise ConfigError(
+            "the training has no validation rows, by which settings could be chosen",
+            "set split.validation to a share such as 0.1",
+        )
+    return found
+
+
+def delivered_value(training: Training) -> float | None:
+    """Return the validation loss, or 1 - AUC, of the model that a training delivers.
+
+    It is that of the kept epoch if the training can stop early, else that of the last one; None
+    without validation rows.
+    """
+    step = training.steps[-1 if training.kept is None else training.kept - 1]
+    return step.validation_loss if step.validation_auc is None else 1 - step.validation_auc

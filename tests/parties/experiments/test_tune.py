@@ -1,0 +1,98 @@
+"""The search over settings of the training."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from configs.agreement import VerticalAgreement
+from configs.errors import ConfigError
+from parties.cli.main import app
+from parties.cli.modes import read_runnable
+from parties.experiments.tune import combinations
+from parties.report.record import read_record
+
+WORDS = ["tune", "digits", "--set", "training.epochs=2", "--format", "json"]
+
+
+@pytest.fixture
+def agreement() -> VerticalAgreement:
+    found = read_runnable(Path("configs/vertical/digits.toml"), []).agreement
+    assert isinstance(found, VerticalAgreement)
+    return found
+
+
+def tune(out: Path, *words: str) -> list[dict]:  # type: ignore[type-arg]
+    found = CliRunner().invoke(app, [*WORDS, "--out", str(out), *words], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return [json.loads(line) for line in found.output.splitlines()]
+
+
+def test_the_lowest_validation_loss_wins_and_finished_trainings_are_read(tmp_path: Path) -> None:
+    rates = "training.learning_rate=[0.0001, 0.003]"
+    events = tune(tmp_path, "--try", rates)
+    trials = [each for each in events if each["event"] == "trial"]
+    assert [each["changes"] for each in trials] == [
+        ["training.learning_rate=0.003"],
+        ["training.learning_rate=0.0001"],
+    ]
+    (best,) = [each for each in events if each["event"] == "best"]
+    assert best["changes"] == ["training.learning_rate=0.003"]
+    losses, rows = [], set()
+    for path in tmp_path.glob("*/digits/metrics.json"):
+        record = read_record(json.loads(path.read_bytes()))
+        assert record.training is not None
+        assert record.run.rows is not None
+        losses.append(record.training.steps[-1].validation_loss)
+        rows.add(tuple(record.run.rows.values()))
+        assert not record.requests
+    assert sorted(each["value"] for each in trials) == sorted(losses)  # type: ignore[type-var]
+    assert len(rows) == 1
+    again = tune(tmp_path, "--try", rates, "--try", "top.hidden=[[32]]")
+    assert sum(each["event"] == "progress" for each in again)  # another network: trained
+    again = tune(tmp_path, "--try", rates)
+    assert not [each for each in again if each["event"] == "progress"]
+    assert [each for each in again if each["event"] == "trial"] == trials
+
+
+def test_by_default_three_rates_are_tried(agreement: VerticalAgreement) -> None:
+    rate = agreement.training.learning_rate
+    found = [float(change.partition("=")[2]) for (change,) in combinations(agreement, [])]
+    assert found == pytest.approx([rate / 3, rate, 3 * rate], rel=0.01)
+
+
+def test_all_combinations_are_tried(agreement: VerticalAgreement) -> None:
+    tried = ["training.batch=[32, 64]", 'parties.left.bottom=[{kind = "mlp", hidden = [8]}]']
+    assert combinations(agreement, tried) == [
+        ("training.batch=32", 'parties.left.bottom={kind = "mlp", hidden = [8]}'),
+        ("training.batch=64", 'parties.left.bottom={kind = "mlp", hidden = [8]}'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tried", "problem"),
+    [
+        (["seed=[1, 2]"], "seed is no setting of the training"),
+        (["split.validation=[0.1]"], "split.validation is no setting of the training"),
+        (["training.batch=32"], "the value is no list"),
+        (["training.batch=[]"], "the value is no list"),
+        (["training.batch=[32"], "training.batch"),
+        (["training.batch=[32]", "training.batch=[64]"], "names training.batch twice"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(
+    agreement: VerticalAgreement, tried: list[str], problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        combinations(agreement, tried)
+
+
+def test_other_modes_and_trainings_without_validation_rows_are_refused(tmp_path: Path) -> None:
+    words = ["tune", "configs/horizontal/digits.toml", "--out", str(tmp_path)]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 3
+    assert "vfl tune searches the settings of the vertical mode" in " ".join(found.output.split())
+    words = [*WORDS, "--out", str(tmp_path), "--set", "split.validation=0.0"]
+    found = CliRunner().invoke(app, [*words, "--set", "training.patience=3"])
+    assert found.exit_code == 3
