@@ -29,7 +29,7 @@ Train = Callable[[Sequence[str], Path], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TriedSettings:
     """One combination of settings.
 
     Attributes:
@@ -84,7 +84,7 @@ _FORM = f"write a list, such as --try '{RATE}=[0.001, 0.003]'"
 
 def search(
     tried: Sequence[tuple[str, ...]], folder: Path, agreed: str, train: Train
-) -> Iterator[Trial]:
+) -> Iterator[TriedSettings]:
     """Train with every combination; finished trainings are read from ``folder``.
 
     Args:
@@ -101,7 +101,7 @@ def search(
         wanted = (*changes, *_ALONE)
         place = folder / sha256(repr((agreed, wanted)).encode()).hexdigest()[:16]
         found = _finished(place) or train(wanted, place)
-        yield Trial(changes, _value(found))
+        yield TriedSettings(changes, _value(found))
 
 
 def _finished(folder: Path) -> dict[str, Any] | None:

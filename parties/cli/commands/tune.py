@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from configs.agreement import VerticalAgreement
     from parties.common.progress import Event
-    from parties.experiments.tune import Trial
+    from parties.experiments.tune import TriedSettings
 
 TryOption = Annotated[
     list[str] | None,
@@ -115,11 +115,13 @@ def _vertical(agreement: Any) -> "VerticalAgreement":
     return agreement
 
 
-def _line(number: int, count: int, trial: "Trial") -> str:
+def _line(number: int, count: int, trial: "TriedSettings") -> str:
     return f"{number} of {count}: {', '.join(trial.changes)}: {trial.value:.4f}"
 
 
-def _show(trials: "Sequence[Trial]", agreement: "VerticalAgreement", console: Console) -> None:
+def _show(
+    trials: "Sequence[TriedSettings]", agreement: "VerticalAgreement", console: Console
+) -> None:
     """Print all trials, best first, and the settings of the best one."""
     watched = agreement.training.monitor
     what = "1 - AUC" if watched == "auc" else "loss"
