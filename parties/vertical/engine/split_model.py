@@ -30,6 +30,7 @@ from protocol.message import Body
 from unlearning.sharding import mean_shard_logits
 
 T = TypeVar("T")
+ROUNDING = 1e-3  # largest rounding error of a number, in standard deviations of the label
 
 
 class SplitModel:
@@ -322,6 +323,18 @@ class SplitModel:
         else:
             known = self.labels[self.rows.select(rows)].double()
             target.standardise(known.mean().item(), known.std(correction=0).item())
+        self._warn_of_rounding(target)
+
+    def _warn_of_rounding(self, target: NumberTarget) -> None:
+        """Warn if the label's mean is so far above its spread that float32 rounds the spread."""
+        mean, scale = target.mean.item(), target.scale.item()
+        rounding = abs(mean) * torch.finfo(torch.float32).eps / scale
+        if rounding > ROUNDING:
+            self.party.progress.warn(
+                f"the label has the mean {mean:.6g} and the standard deviation {scale:.3g}, so the "
+                f"model's numbers are rounded to {rounding:.1%} of the standard deviation: "
+                "subtract a constant from the label, such as its mean"
+            )
 
     def restore_copy(
         self,

@@ -13,6 +13,7 @@ from other_labels import LABELS, NUMBER, truth, write_diabetes, write_multilabel
 from three_parties import inputs, networks, open_split_model, start_training
 from torch import Tensor
 
+from parties.common.progress import ProgressReporter
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from protocol import vfl_pb2
 
@@ -70,3 +71,22 @@ def test_parameters_after_twenty_steps_are_equal(
         if labels["task"] == "regression":
             expected = expected * learned.std(correction=0).item() + learned.mean().item()
         assert np.abs(outputs - expected).max() < 1e-6
+
+
+@pytest.mark.parametrize(("moved", "warns"), [(0, False), (10**9, True)])
+def test_a_label_far_above_its_spread_is_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: int, warns: bool
+) -> None:
+    def write(folder: Path, rows: int) -> None:
+        write_diabetes(folder, rows)
+        header, *lines = (folder / "hub.csv").read_text().splitlines()
+        at = header.split(",").index("label")
+        cells = [line.split(",") for line in lines]
+        table = [[*row[:at], str(int(row[at]) + moved), *row[at + 1 :]] for row in cells]
+        (folder / "hub.csv").write_text("\n".join([header, *map(",".join, table)]) + "\n")
+
+    warnings: list[str] = []
+    monkeypatch.setattr(ProgressReporter, "warn", lambda _, text: warnings.append(text))
+    with open_split_model(tmp_path, 300, write, labels=NUMBER) as (split_model, _):
+        start_training(split_model, "original")
+    assert any("subtract a constant from the label" in each for each in warnings) is warns
