@@ -717,7 +717,7 @@ def python_page() -> str:
     for name in sorted(vfl.__all__, key=str.swapcase):  # functions first
         found = getattr(vfl, name)
         text += python_entry(f"## `vfl.{name}`", name, found)
-        for inner, each in vars(found).items():
+        for inner, each in own_members(found) if inspect.isclass(found) else ():
             member = each.__func__ if isinstance(each, classmethod) else each
             if inner.startswith("_") or not (
                 inspect.isfunction(member) or isinstance(member, property)
@@ -725,6 +725,13 @@ def python_page() -> str:
                 continue
             text += python_entry(f"### `{name}.{inner}`", inner, member)
     return "\n".join(text).rstrip() + "\n"
+
+
+def own_members(found: Any) -> list[tuple[str, Any]]:
+    """The names and members of a class, with those of its base classes in the same module."""
+    classes = [each for each in inspect.getmro(found) if each.__module__ == found.__module__]
+    members = {name: each for kind in classes[::-1] for name, each in vars(kind).items()}
+    return list(members.items())
 
 
 def python_entry(heading: str, name: str, found: Any) -> list[str]:
