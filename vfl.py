@@ -52,7 +52,7 @@ from parties.report.record import RunRecord, read_record
 from parties.report.sentences import run_sentence
 from parties.requests.lifecycle import CARRIED_OUT, RequestState
 from parties.session.simulation import trial_certificates
-from parties.vertical.engine.networks import module_source_digest
+from parties.vertical.engine.networks import give_module, module_source_digest
 from parties.web.kept_model_queue import prediction_door
 from psi.ids import normalise
 
@@ -144,6 +144,7 @@ class Run:
 
     def __init__(self, plan: "SimulationPlan", config: ConfigFile[Any, Any], *, progress: bool):
         self._plan, self._config, self._progress = plan, config, progress
+        self._modules: Mapping[str, object] = {}  # own networks, which exist as long as the run
         self.folder: Path = plan.out / config.agreement.federation
 
     @classmethod
@@ -426,6 +427,7 @@ def _html_table(facts: Mapping[str, object]) -> str:
 
 Features: TypeAlias = Mapping[str, pd.DataFrame] | pd.DataFrame | NDArray[Any]
 _EVENLY = ("first", "second")  # parties of features whose columns have no parties
+_TOP = ""  # in place of the name of a party
 _ID, _LABEL = "vfl_row_id", "vfl_label"
 _STEPS = 400  # steps of a training with the default number of epochs
 
@@ -440,7 +442,8 @@ class _SplitEstimator:
         active: str | None = None,
         width: int = 16,
         hidden: Sequence[int] = (32,),
-        bottoms: Mapping[str, type[nn.Module]] | None = None,
+        bottoms: Mapping[str, nn.Module | type[nn.Module]] | None = None,
+        top: nn.Module | type[nn.Module] | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 0.01,
@@ -452,7 +455,7 @@ class _SplitEstimator:
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.parties, self.active, self.width, self.hidden = parties, active, width, hidden
-        self.bottoms, self.epochs, self.batch_size = bottoms, epochs, batch_size
+        self.bottoms, self.top, self.epochs, self.batch_size = bottoms, top, epochs, batch_size
         self.learning_rate, self.held_out, self.method = learning_rate, held_out, method
         self.changes, self.folder, self.progress = changes, folder, progress
         self.random_state = random_state
@@ -492,6 +495,7 @@ class _SplitEstimator:
         own = frames.get(active, pd.DataFrame(index=_ids(y) if active not in frames else None))
         settings, written = self._targets(_labels(y, own.index))
         self._kinds = {name: _categorical(name, frame) for name, frame in frames.items()}
+        self._modules = self._own_modules()
         tables = {**frames, active: own.assign(**{_LABEL: written})}
         rows = [each for each in own.index if all(each in frame.index for frame in frames.values())]
         base = self._new_folder()
@@ -506,6 +510,7 @@ class _SplitEstimator:
             if self.folder is None:
                 shutil.rmtree(base, ignore_errors=True)
             raise
+        self.run_._modules = self._modules
         if self.folder is None:
             weakref.finalize(self.run_, shutil.rmtree, base, ignore_errors=True)
         return self
@@ -634,13 +639,14 @@ class _SplitEstimator:
         batch = self.batch_size or int(np.clip(count // 10, 1, 128))
         epochs = self.epochs or int(np.clip(_STEPS * batch // max(count, 1), 5, 100))
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
-        names = dict.fromkeys([active, *frames])
+        names, top = dict.fromkeys([active, *frames]), self._modules.get(_TOP)
         return {
             "federation": "split-classifier" if is_classifier(self) else "split-regressor",
             "seed": _seed(first, share, y if is_classifier(self) else y * 0),
             "labels": labels,
             "parties": {name: self._party(name, active, self._kinds.get(name)) for name in names},
             "psi": {"minimum": 1},
+            "top": {"kind": "module", "source": top.digest} if top else None,
             "split": {"validation": share, "test": share},
             "training": {
                 "learning_rate": self.learning_rate, "batch": batch, "epochs": epochs,
@@ -657,8 +663,8 @@ class _SplitEstimator:
         entry: dict[str, Any] = {"role": "active" if name == active else "passive"}
         if columns:
             entry |= {"width": self.width, "bottom": {"kind": "mlp", "hidden": [*self.hidden]}}
-        if own := (self.bottoms or {}).get(name):
-            entry["bottom"] = {"kind": "module", "source": _digest(own)}
+        if own := self._modules.get(name):
+            entry["bottom"] = {"kind": "module", "source": own.digest}
         return entry
 
     def _settings(self, name: str, active: str) -> dict[str, Any]:
@@ -672,9 +678,30 @@ class _SplitEstimator:
             "categorical": [column for column, text in kinds.items() if text],
             "label": _LABEL if name == active else None,
         }
-        own = (self.bottoms or {}).get(name)
-        path = None if own is None else f"{own.__module__}:{own.__qualname__}"
-        return {"data": data, "module": path}
+        own, top = self._modules.get(name), self._modules.get(_TOP) if name == active else None
+        return {
+            "data": data,
+            "module": None if own is None else own.path,
+            "top_module": None if top is None else top.path,
+        }
+
+    def _own_modules(self) -> dict[str, "_OwnModule"]:
+        """Return the own networks of the parties, by party.
+
+        Raises:
+            ConfigError: a network is not suitable, or its party has no columns.
+        """
+        found = {}
+        for name, own in (self.bottoms or {}).items():
+            if not self._kinds.get(name):
+                raise ConfigError(
+                    f"bottoms has a network for {name!r}, which is no party with columns",
+                    f"the parties with columns are {', '.join(map(repr, self._kinds))}",
+                )
+            found[name] = _own_module(f"the bottom model of {name}", own)
+        if self.top is not None:
+            found[_TOP] = _own_module("the top model", self.top)
+        return found
 
 
 class SplitClassifier(_SplitEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -697,9 +724,15 @@ class SplitClassifier(_SplitEstimator, ClassifierMixin, BaseEstimator):  # type:
             a party with labels alone.
         width: number of elements of a party's embedding.
         hidden: widths of the hidden layers of a party's network.
-        bottoms: by party, an own network in place of the fully connected one: a subclass of
-            ``torch.nn.Module`` whose arguments are the shape of a row and the width of the
-            embedding; it is imported from its module, and needs a source file.
+        bottoms: by party, an own network in place of the fully connected one: a
+            ``torch.nn.Module`` that turns rows [batch, inputs] into embeddings [batch, width]. A
+            categorical column is several inputs. An object is copied with its weights, from which
+            every training begins, so its weights must know nothing of the rows. A class, whose
+            arguments are the shape of a row and the width, has weights of ``random_state``; it
+            needs a source file, from which it is imported.
+        top: an own network of the active party, as in ``bottoms``: it turns the embeddings of all
+            parties, [batch, parties times width], into logits [batch, classes], or into the
+            standardised number [batch, 1].
         epochs: number of passes over the rows; None: as many as make about 400 steps, from 5 to
             100.
         batch_size: rows of a batch; None: a tenth of the rows, from 1 to 128.
@@ -784,7 +817,8 @@ class SplitRegressor(_SplitEstimator, RegressorMixin, BaseEstimator):  # type: i
         active: str | None = None,
         width: int = 16,
         hidden: Sequence[int] = (32,),
-        bottoms: Mapping[str, type[nn.Module]] | None = None,
+        bottoms: Mapping[str, nn.Module | type[nn.Module]] | None = None,
+        top: nn.Module | type[nn.Module] | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 0.01,
@@ -796,9 +830,10 @@ class SplitRegressor(_SplitEstimator, RegressorMixin, BaseEstimator):  # type: i
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         super().__init__(
-            parties, active=active, width=width, hidden=hidden, bottoms=bottoms, epochs=epochs,
-            batch_size=batch_size, learning_rate=learning_rate, held_out=held_out, method=method,
-            changes=changes, folder=folder, progress=progress, random_state=random_state,
+            parties, active=active, width=width, hidden=hidden, bottoms=bottoms, top=top,
+            epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, held_out=held_out,
+            method=method, changes=changes, folder=folder, progress=progress,
+            random_state=random_state,
         )  # fmt: skip
         self.loss = loss
 
@@ -955,12 +990,30 @@ def _predicted(identity: str) -> str:
     return f"predicted-{identity}"
 
 
-def _digest(module: type[nn.Module]) -> str:
-    """Return the digest of the source file of a party's own network."""
+@dataclass(frozen=True, slots=True)
+class _OwnModule:
+    """An own network, as the parties find it."""
+
+    digest: str  # for the agreement
+    path: str | None  # import path of a class; None for an object
+    given: nn.Module | None  # the copy of an object, which must exist while parties build it
+
+
+def _own_module(name: str, own: nn.Module | type[nn.Module]) -> _OwnModule:
+    """Return an own network, an object or a class, as the parties find it."""
+    if isinstance(own, nn.Module):
+        digest, given = give_module(name, own)
+        return _OwnModule(digest, None, given)
+    if not (isinstance(own, type) and issubclass(own, nn.Module)):
+        raise ConfigError(
+            f"{name} is no torch.nn.Module, but of the type {type(own).__name__}",
+            "give an object or a subclass of torch.nn.Module",
+        )
     try:
-        return module_source_digest(module)
+        digest = module_source_digest(own)
     except (OSError, TypeError) as error:
         raise ConfigError(
-            f"{module.__qualname__} has no source file",
-            "define the class in a file, and import it from there",
+            f"{own.__qualname__} has no source file",
+            "define the class in a file, and import it from there; or give an object of the class",
         ) from error
+    return _OwnModule(digest, f"{own.__module__}:{own.__qualname__}", None)

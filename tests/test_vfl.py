@@ -269,6 +269,89 @@ def test_party_has_a_network_of_its_own() -> None:
         vfl.SplitClassifier(bottoms={"shop": made}).fit(parts, labels)
 
 
+def test_objects_are_networks_of_the_parties() -> None:
+    parts, labels = tables()
+    both = parts["bank"].index.intersection(parts["shop"].index)
+    rows = {name: each.loc[both] for name, each in parts.items()}
+
+    class Local(nn.Module):
+        """A network that no other process could import."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(15))
+            self.layer = nn.Linear(15, 16)
+
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            return self.layer(values * self.scale).relu()
+
+    torch.manual_seed(0)
+    given = {"bank": Local(), "shop": nn.Sequential(nn.Linear(17, 16), nn.Tanh())}
+    before = {name: copy.deepcopy(each.state_dict()) for name, each in given.items()}
+    model = vfl.SplitClassifier(bottoms=given, epochs=8, random_state=0).fit(parts, labels)
+    assert model.score(rows, labels) > 0.9
+    for name, each in given.items():
+        assert all(torch.equal(each.state_dict()[key], old) for key, old in before[name].items())
+    again = clone(model).fit(parts, labels)
+    found = model.predict_proba(rows)
+    assert np.array_equal(again.predict_proba(rows), found)
+    del again
+    with torch.no_grad():
+        given["bank"].scale.fill_(2)  # after fit, the object is of no importance
+    assert np.array_equal(model.predict_proba(rows), found)
+    assert not np.array_equal(clone(model).fit(parts, labels).predict_proba(rows), found)
+    done = model.unlearn(both[:3])
+    assert done.receipt is not None
+    assert done.receipt.receipt.guarantee.kind is Guarantee.EXACT
+    assert not np.allclose(model.predict_proba(rows), found)
+
+
+def test_active_party_has_a_top_model_of_its_own() -> None:
+    parts, progression = numbers()
+    top = nn.Sequential(nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, 1))
+    own = {"shop": nn.Linear(5, 16)}
+    model = vfl.SplitRegressor(bottoms=own, top=top, epochs=8, random_state=0)
+    model.fit(parts, progression)
+    assert model.score(parts, progression) > 0.3
+    found = model.predict(parts)
+    assert np.array_equal(clone(model).fit(parts, progression).predict(parts), found)
+    parameters = model.run_.metrics.run.settings["top"]
+    assert parameters["kind"] == "module"
+    model.unlearn(parts["bank"].index[:5])
+    assert not np.allclose(model.predict(parts), found)
+    named = vfl.SplitRegressor(top=Bottom, epochs=2, random_state=0).fit(parts, progression)
+    assert np.ptp(named.predict(parts)) < 2.1 * progression.std()  # tanh, and the unit of the label
+    with pytest.raises(ConfigError, match=r"the top model must turn .* width 1, but .*\[2, 2\]"):
+        vfl.SplitRegressor(top=nn.Linear(32, 2)).fit(parts, progression)
+
+
+class State(nn.Linear):
+    """A layer whose state is not only tensors."""
+
+    def get_extra_state(self) -> str:
+        return "rows"
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"shop": nn.Linear(17, 4)}, r"shop must turn .* width 16, but .* shape \[2, 4\]"),
+        ({"bank": nn.Linear(9, 16)}, r"bank failed on .* rows of shape \[15\] .*cannot be multi"),
+        ({"bank": nn.GRU(15, 16)}, r"bank must turn .*, but its output for two rows is tuple"),
+        ({"shop": nn.BatchNorm1d(17)}, "shop contains the layer BatchNorm1d"),
+        ({"shop": nn.Identity()}, "the bottom model of shop has no parameters"),
+        ({"shop": nn.LazyLinear(16)}, "shop has the parameter 'weight' without a shape"),
+        ({"shop": State(17, 16)}, "state of the bottom model of shop has the entry '_extra_state'"),
+        ({"shop": "mlp"}, "the bottom model of shop is no torch.nn.Module, but of the type str"),
+        ({"post": nn.Linear(17, 16)}, "a network for 'post', which is no party with columns"),
+    ],
+)
+def test_unsuitable_network_is_refused(own: Any, message: str) -> None:
+    parts, labels = tables()
+    with pytest.raises(ConfigError, match=message):
+        vfl.SplitClassifier(bottoms=own, epochs=1).fit(parts, labels)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -15,7 +15,7 @@ from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom
 from configs.errors import ConfigError
 from parties.cli.modes import SCHEMAS
 from parties.session.simulation import SimulationPlan
-from parties.vertical.engine.networks import build_bottom, module_source_digest
+from parties.vertical.engine.networks import OwnModule, build_bottom, module_source_digest
 from parties.vertical.in_process import run_in_process
 
 
@@ -55,25 +55,27 @@ def own(source: str) -> PartyEntry:
 
 
 def test_a_party_s_own_module_is_built() -> None:
-    network = build_bottom(own(module_source_digest(Bottom)), "own_net:Bottom", (3,))
+    network = build_bottom(
+        own(module_source_digest(Bottom)), OwnModule("shop", "own_net:Bottom"), (3,)
+    )
     assert isinstance(network, Bottom)
     assert network(torch.zeros(2, 3)).shape == (2, 5)
 
 
 def test_module_that_differs_from_the_agreement_is_refused() -> None:
     with pytest.raises(ConfigError, match="the agreement has digest sha256:00"):
-        build_bottom(own("sha256:" + "0" * 64), "own_net:Bottom", (3,))
+        build_bottom(own("sha256:" + "0" * 64), OwnModule("shop", "own_net:Bottom"), (3,))
 
 
 @pytest.mark.parametrize("path", ["nowhere:Bottom", "own_net:Top", "own_net:WIDTH"])
 def test_module_that_cannot_be_imported_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match=r"cannot import|not a subclass"):
-        build_bottom(own(module_source_digest(Bottom)), path, (3,))
+        build_bottom(own(module_source_digest(Bottom)), OwnModule("shop", path), (3,))
 
 
 def test_settings_that_do_not_name_the_module_are_refused() -> None:
     with pytest.raises(ConfigError, match="kind 'module'"):
-        build_bottom(own(module_source_digest(Bottom)), None, (3,))
+        build_bottom(own(module_source_digest(Bottom)), OwnModule("shop", None), (3,))
 
 
 def test_a_run_with_the_sum_of_votes(tmp_path: Path) -> None:
@@ -120,4 +122,4 @@ def test_a_run_on_image_halves_with_cnns(tmp_path: Path) -> None:
 def test_module_with_statistics_or_randomness_is_refused(name: str) -> None:
     module = getattr(own_net, name)
     with pytest.raises(ConfigError, match=r"BatchNorm1d|Dropout"):
-        build_bottom(own(module_source_digest(module)), f"own_net:{name}", (3,))
+        build_bottom(own(module_source_digest(module)), OwnModule("shop", f"own_net:{name}"), (3,))
