@@ -292,6 +292,7 @@ class Run:
         facts = {
             "common rows": record.run.common_rows,
             "test accuracy": record.run.test_accuracy,
+            "test R²": record.model and record.model.r2,
             "seconds": record.run.seconds,
             "requests in the run": len(record.requests) or None,
             "report": self.report(),
@@ -799,7 +800,8 @@ class SplitRegressor(_SplitEstimator, RegressorMixin, BaseEstimator):  # type: i
     """A regression that several parties train together, each with its own columns.
 
     The label of a row is a number, which ``predict`` returns in its own unit. Everything else,
-    and the arguments except ``loss``, are as in ``SplitClassifier``.
+    and the arguments except ``loss``, are as in ``SplitClassifier``; the default of
+    ``learning_rate`` is smaller.
 
     Args:
         loss: the loss that is minimised: ``"squared"`` or ``"absolute"`` error.
@@ -821,7 +823,7 @@ class SplitRegressor(_SplitEstimator, RegressorMixin, BaseEstimator):  # type: i
         top: nn.Module | type[nn.Module] | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
-        learning_rate: float = 0.01,
+        learning_rate: float = 0.003,
         held_out: float = 0.1,
         method: str = "retrain-paired",
         changes: Mapping[str, Any] | None = None,
