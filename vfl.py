@@ -453,13 +453,14 @@ class _SplitEstimator:
         changes: Mapping[str, Any] | None = None,
         folder: str | Path | None = None,
         progress: bool = False,
+        processes: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.parties, self.active, self.width, self.hidden = parties, active, width, hidden
         self.bottoms, self.top, self.epochs, self.batch_size = bottoms, top, epochs, batch_size
         self.learning_rate, self.held_out, self.method = learning_rate, held_out, method
         self.changes, self.folder, self.progress = changes, folder, progress
-        self.random_state = random_state
+        self.processes, self.random_state = processes, random_state
 
     def _targets(self, labels: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any]]:
         """Check the labels [rows] of the active party.
@@ -505,7 +506,7 @@ class _SplitEstimator:
             self.run_ = simulate(
                 self._config(frames, active, settings, tables[active].loc[rows, _LABEL]),
                 out=base / "runs", data=base / "data", progress=self.progress,
-                **(self.changes or {}),
+                processes=self.processes, **(self.changes or {}),
             )  # fmt: skip
         except BaseException:
             if self.folder is None:
@@ -699,10 +700,36 @@ class _SplitEstimator:
                     f"bottoms has a network for {name!r}, which is no party with columns",
                     f"the parties with columns are {', '.join(map(repr, self._kinds))}",
                 )
-            found[name] = _own_module(f"the bottom model of {name}", own)
+            found[name] = self._own_module(f"the bottom model of {name}", own)
         if self.top is not None:
-            found[_TOP] = _own_module("the top model", self.top)
+            found[_TOP] = self._own_module("the top model", self.top)
         return found
+
+    def _own_module(self, name: str, own: nn.Module | type[nn.Module]) -> "_OwnModule":
+        """Return an own network, an object or a class, as the parties find it."""
+        if isinstance(own, nn.Module):
+            if self.processes:
+                raise ConfigError(
+                    f"{name} is an object, whose code cannot be sent to another process safely",
+                    "give its class, which every process imports from its source file, or fit with "
+                    "processes=False",
+                )
+            digest, given = give_module(name, own)
+            return _OwnModule(digest, None, given)
+        if not (isinstance(own, type) and issubclass(own, nn.Module)):
+            raise ConfigError(
+                f"{name} is no torch.nn.Module, but of the type {type(own).__name__}",
+                "give an object or a subclass of torch.nn.Module",
+            )
+        try:
+            digest = module_source_digest(own)
+        except (OSError, TypeError) as error:
+            raise ConfigError(
+                f"{own.__qualname__} has no source file",
+                "define the class in a file, and import it from there; or give an object of the "
+                "class",
+            ) from error
+        return _OwnModule(digest, f"{own.__module__}:{own.__qualname__}", None)
 
 
 class SplitClassifier(_SplitEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -746,6 +773,9 @@ class SplitClassifier(_SplitEstimator, ClassifierMixin, BaseEstimator):  # type:
         folder: folder for the files of the run; None: a temporary folder, which is removed with the
             estimator's run.
         progress: whether to print the phases of a run.
+        processes: whether ``fit`` runs every party as a process of its own, as ``simulate`` does;
+            a script then needs ``if __name__ == "__main__":``. Own networks are then classes: the
+            code of an object cannot be sent to another process safely.
         random_state: seed of the weights, of the order of the rows, and of the rows held out.
 
     Attributes:
@@ -829,13 +859,14 @@ class SplitRegressor(_SplitEstimator, RegressorMixin, BaseEstimator):  # type: i
         changes: Mapping[str, Any] | None = None,
         folder: str | Path | None = None,
         progress: bool = False,
+        processes: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         super().__init__(
             parties, active=active, width=width, hidden=hidden, bottoms=bottoms, top=top,
             epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, held_out=held_out,
             method=method, changes=changes, folder=folder, progress=progress,
-            random_state=random_state,
+            processes=processes, random_state=random_state,
         )  # fmt: skip
         self.loss = loss
 
@@ -999,23 +1030,3 @@ class _OwnModule:
     digest: str  # for the agreement
     path: str | None  # import path of a class; None for an object
     given: nn.Module | None  # the copy of an object, which must exist while parties build it
-
-
-def _own_module(name: str, own: nn.Module | type[nn.Module]) -> _OwnModule:
-    """Return an own network, an object or a class, as the parties find it."""
-    if isinstance(own, nn.Module):
-        digest, given = give_module(name, own)
-        return _OwnModule(digest, None, given)
-    if not (isinstance(own, type) and issubclass(own, nn.Module)):
-        raise ConfigError(
-            f"{name} is no torch.nn.Module, but of the type {type(own).__name__}",
-            "give an object or a subclass of torch.nn.Module",
-        )
-    try:
-        digest = module_source_digest(own)
-    except (OSError, TypeError) as error:
-        raise ConfigError(
-            f"{own.__qualname__} has no source file",
-            "define the class in a file, and import it from there; or give an object of the class",
-        ) from error
-    return _OwnModule(digest, f"{own.__module__}:{own.__qualname__}", None)

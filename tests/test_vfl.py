@@ -325,6 +325,20 @@ def test_active_party_has_a_top_model_of_its_own() -> None:
         vfl.SplitRegressor(top=nn.Linear(32, 2)).fit(parts, progression)
 
 
+@pytest.mark.slow
+def test_parties_of_an_estimator_are_processes() -> None:
+    parts, progression = numbers()
+    own = {"shop": Bottom}
+    model = vfl.SplitRegressor(bottoms=own, epochs=2, random_state=0, processes=True)
+    found = model.fit(parts, progression).predict(parts)
+    one = clone(model).set_params(processes=False).fit(parts, progression)
+    assert np.allclose(one.predict(parts), found, rtol=1e-5)
+    assert model.run_.metrics.run.settings["parties"]["shop"]["bottom"]["kind"] == "module"
+    with pytest.raises(ConfigError, match="shop is an object, whose code cannot be sent") as caught:
+        clone(model).set_params(bottoms={"shop": nn.Linear(5, 16)}).fit(parts, progression)
+    assert "give its class" in caught.value.hint
+
+
 class State(nn.Linear):
     """A layer whose state is not only tensors."""
 
@@ -338,6 +352,7 @@ class State(nn.Linear):
         ({"shop": nn.Linear(17, 4)}, r"shop must turn .* width 16, but .* shape \[2, 4\]"),
         ({"bank": nn.Linear(9, 16)}, r"bank failed on .* rows of shape \[15\] .*cannot be multi"),
         ({"bank": nn.GRU(15, 16)}, r"bank must turn .*, but its output for two rows is tuple"),
+        ({"shop": nn.Linear}, r"shop: torch.* failed with the arguments \(17,\) and 16"),
         ({"shop": nn.BatchNorm1d(17)}, "shop contains the layer BatchNorm1d"),
         ({"shop": nn.Identity()}, "the bottom model of shop has no parameters"),
         ({"shop": nn.LazyLinear(16)}, "shop has the parameter 'weight' without a shape"),

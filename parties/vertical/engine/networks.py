@@ -250,15 +250,23 @@ def _own(
         raise LookupError(f"{name} has kind 'module', but no module is given")
     given = _GIVEN.get(source) if module.path is None else None
     if given is None:
-        built: nn.Module = load_own_module(module.path, source)(shape, width)
+        with torch.random.fork_rng(devices=[]):  # an import may draw numbers, at its first time
+            kind = load_own_module(module.path, source)
+        try:
+            built: nn.Module = kind(shape, width)
+        except Exception as error:  # of any code
+            raise ConfigError(
+                f"{name}: {module.path} failed with the arguments {shape} and {width}: {error}",
+                "its arguments are the shape of a row and the width of the output",
+            ) from error
     else:
         built = copy.deepcopy(given)
     refuse_unsuitable_layers(name, built)
-    kind = next((each.dtype for each in built.parameters()), torch.float32)
+    dtype = next((each.dtype for each in built.parameters()), torch.float32)
     expected = f"rows of shape {list(shape)} into rows of width {width}"
     try:
         with torch.no_grad():
-            found = built(torch.zeros(2, *shape, dtype=kind))
+            found = built(torch.zeros(2, *shape, dtype=dtype))
     except Exception as error:  # of any code
         raise ConfigError(
             f"{name} failed on two rows of zeros; it must turn {expected}: {error}", _SHAPES
