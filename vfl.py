@@ -1,9 +1,9 @@
 """The Python interface of vfl: run a federation on this machine, predict, and forget rows.
 
 ``simulate`` runs all parties of a config, as the command ``vfl simulate`` does, and returns a
-``Run``. ``SplitClassifier`` is a scikit-learn estimator that trains a split model on data frames of
-several parties. Both run the programs that the parties run in production; in the vertical mode all
-parties are threads of this process.
+``Run``. ``SplitClassifier`` and ``SplitRegressor`` are scikit-learn estimators that train a split
+model on data frames of several parties. All of them run the programs that the parties run in
+production; in the vertical mode all parties are threads of this process.
 """
 
 import html
@@ -15,21 +15,16 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsFloat, TypeAlias, TypeGuard
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
 from configs.agreement import VerticalAgreement
@@ -57,7 +52,7 @@ from parties.report.record import RunRecord, read_record
 from parties.report.sentences import run_sentence
 from parties.requests.lifecycle import CARRIED_OUT, RequestState
 from parties.session.simulation import trial_certificates
-from parties.vertical.engine.networks import module_source_digest
+from parties.vertical.engine.networks import give_module, module_source_digest
 from parties.web.kept_model_queue import prediction_door
 from psi.ids import normalise
 
@@ -66,7 +61,7 @@ if TYPE_CHECKING:
     from parties.session.simulation import SimulationPlan
     from parties.vertical.offline.local_desk import VerticalDesk
 
-__all__ = ["CheckedReceipt", "Forgotten", "Run", "SplitClassifier", "simulate"]
+__all__ = ["CheckedReceipt", "Forgotten", "Run", "SplitClassifier", "SplitRegressor", "simulate"]
 
 Config: TypeAlias = str | Path | Mapping[str, Any]
 
@@ -149,6 +144,7 @@ class Run:
 
     def __init__(self, plan: "SimulationPlan", config: ConfigFile[Any, Any], *, progress: bool):
         self._plan, self._config, self._progress = plan, config, progress
+        self._modules: Mapping[str, object] = {}  # own networks, which exist as long as the run
         self.folder: Path = plan.out / config.agreement.federation
 
     @classmethod
@@ -296,6 +292,7 @@ class Run:
         facts = {
             "common rows": record.run.common_rows,
             "test accuracy": record.run.test_accuracy,
+            "test R²": record.model and record.model.r2,
             "seconds": record.run.seconds,
             "requests in the run": len(record.requests) or None,
             "report": self.report(),
@@ -431,52 +428,13 @@ def _html_table(facts: Mapping[str, object]) -> str:
 
 Features: TypeAlias = Mapping[str, pd.DataFrame] | pd.DataFrame | NDArray[Any]
 _EVENLY = ("first", "second")  # parties of features whose columns have no parties
+_TOP = ""  # in place of the name of a party
 _ID, _LABEL = "vfl_row_id", "vfl_label"
 _STEPS = 400  # steps of a training with the default number of epochs
 
 
-class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # has no types
-    """A classifier that several parties train together, each with its own columns.
-
-    Each party turns its columns into an embedding with a network of its own, and the active party,
-    which has the labels, computes classes from all embeddings. ``fit`` runs the programs of all
-    parties in this process; only their messages connect them. The files of the run (data, report,
-    models, receipts) are in a folder of their own.
-
-    The rows of the parties are matched by ID, which is the index of a data frame; only rows that
-    all parties have are used. A part of the rows is held out to choose the best epoch, and another
-    part for the figures of the report, so ``fit`` does not train with every row.
-
-    Args:
-        parties: the columns of each party, by its name, for features in one data frame; None:
-            the columns are divided evenly into two parties, ``first`` and ``second``. Not used for
-            features in one data frame per party.
-        active: the party with the labels; None: the first party. A name that no other party has is
-            a party with labels alone.
-        width: number of elements of a party's embedding.
-        hidden: widths of the hidden layers of a party's network.
-        bottoms: by party, an own network in place of the fully connected one: a subclass of
-            ``torch.nn.Module`` whose arguments are the shape of a row and the width of the
-            embedding; it is imported from its module, and needs a source file.
-        epochs: number of passes over the rows; None: as many as make about 400 steps, from 5 to
-            100.
-        batch_size: rows of a batch; None: a tenth of the rows, from 1 to 128.
-        learning_rate: learning rate of Adam.
-        held_out: share of the rows for choosing the best epoch, and share of the rows for the
-            figures of the report.
-        method: the method by which ``unlearn`` forgets rows. The default is exact: a new training
-            without the rows.
-        changes: further settings of the agreement, such as ``{"top": {"hidden": [64]}}``.
-        folder: folder for the files of the run; None: a temporary folder, which is removed with the
-            estimator's run.
-        progress: whether to print the phases of a run.
-        random_state: seed of the weights, of the order of the rows, and of the rows held out.
-
-    Attributes:
-        classes_: the classes [classes], sorted.
-        n_features_in_: number of columns of all parties.
-        run_: the run of the last ``fit``, with its report, metrics and receipts.
-    """
+class _SplitEstimator:
+    """What the estimators of split models share; a subclass handles its kind of labels."""
 
     def __init__(  # noqa: PLR0913  the settings of an estimator are arguments
         self,
@@ -485,7 +443,8 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         active: str | None = None,
         width: int = 16,
         hidden: Sequence[int] = (32,),
-        bottoms: Mapping[str, type[nn.Module]] | None = None,
+        bottoms: Mapping[str, nn.Module | type[nn.Module]] | None = None,
+        top: nn.Module | type[nn.Module] | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 0.01,
@@ -494,13 +453,25 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         changes: Mapping[str, Any] | None = None,
         folder: str | Path | None = None,
         progress: bool = False,
+        processes: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.parties, self.active, self.width, self.hidden = parties, active, width, hidden
-        self.bottoms, self.epochs, self.batch_size = bottoms, epochs, batch_size
+        self.bottoms, self.top, self.epochs, self.batch_size = bottoms, top, epochs, batch_size
         self.learning_rate, self.held_out, self.method = learning_rate, held_out, method
         self.changes, self.folder, self.progress = changes, folder, progress
-        self.random_state = random_state
+        self.processes, self.random_state = processes, random_state
+
+    def _targets(self, labels: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any]]:
+        """Check the labels [rows] of the active party.
+
+        Returns:
+            The settings of the labels in the agreement, and the labels [rows] as they are written.
+
+        Raises:
+            ValueError: the labels are of another kind.
+        """
+        raise NotImplementedError
 
     def fit(self, X: Features, y: Any) -> Self:  # noqa: N803  the name of scikit-learn
         """Train the model, and keep it at every party.
@@ -514,48 +485,40 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
                 party; other labels are in the order of the active party's rows.
 
         Raises:
-            DataError: an ID occurs twice, a column has an unsuitable type, or a row has no label.
+            DataError: an ID occurs twice, a column has an unsuitable type, or the number of labels
+                is not that of the rows.
             ConfigError: a setting is not valid.
             PolicyError: no row is common to all parties.
             StorageError: the folder has the run of an earlier ``fit``.
-            ValueError: the labels are no classes, or the features are no table of values.
+            ValueError: a label is absent or of another kind, or the features are no table.
         """
         frames, y = self._frames(X, y, fits=True)
         active = self._active(X)
         own = frames.get(active, pd.DataFrame(index=_ids(y) if active not in frames else None))
-        labels = _labels(y, own.index)
-        check_classification_targets(labels)
-        self.classes_: NDArray[Any] = np.unique(labels)
-        if len(self.classes_) < 2:
-            raise ValueError("y has 1 class, but a classifier needs at least two classes")
-        names = _class_names(self.classes_)
-        named = np.array(names, object)[np.searchsorted(self.classes_, labels)]
+        settings, written = self._targets(_labels(y, own.index))
         self._kinds = {name: _categorical(name, frame) for name, frame in frames.items()}
-        tables = {**frames, active: own.assign(**{_LABEL: named})}
+        self._modules = self._own_modules()
+        tables = {**frames, active: own.assign(**{_LABEL: written})}
         rows = [each for each in own.index if all(each in frame.index for frame in frames.values())]
         base = self._new_folder()
         try:
             _write_tables(tables, self._kinds, base / "data")
             self.run_ = simulate(
-                self._config(frames, active, names, tables[active].loc[rows, _LABEL]),
+                self._config(frames, active, settings, tables[active].loc[rows, _LABEL]),
                 out=base / "runs", data=base / "data", progress=self.progress,
-                **(self.changes or {}),
+                processes=self.processes, **(self.changes or {}),
             )  # fmt: skip
         except BaseException:
             if self.folder is None:
                 shutil.rmtree(base, ignore_errors=True)
             raise
+        self.run_._modules = self._modules
         if self.folder is None:
             weakref.finalize(self.run_, shutil.rmtree, base, ignore_errors=True)
         return self
 
-    def predict_proba(self, X: Features) -> NDArray[np.float64]:  # noqa: N803
-        """Return the probability of each class, [rows, classes].
-
-        Args:
-            X: the features, as in ``fit``. The rows of the parties are matched by ID, and the
-                result has the order of the active party's rows, or of the first party's if the
-                active party has labels alone.
+    def _values(self, X: Features) -> NDArray[np.float64]:  # noqa: N803
+        """Return what the model computes for each row of ``X``, [rows, classes] or [rows, 1].
 
         Raises:
             DataError: a party lacks a row or a column.
@@ -576,31 +539,22 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             )
         return found.probabilities
 
-    def predict(self, X: Features) -> NDArray[Any]:  # noqa: N803
-        """Return the most probable class of each row, [rows]; ``X`` as in ``predict_proba``.
+    def score(self, X: Features, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+        """Return the accuracy, or R² of numbers, for rows ``X`` with the labels ``y``, [rows].
+
+        ``X`` and ``y`` are as in ``fit``. ``sample_weight`` are the weights of the rows, [rows];
+        None: all rows count the same.
 
         Raises:
             DataError: a party lacks a row or a column.
-            NotFittedError: ``fit`` was not called.
-        """
-        best = self.predict_proba(X).argmax(axis=1)
-        classes: NDArray[Any] = self.classes_[best]
-        return classes
-
-    def score(self, X: Features, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """Return the accuracy for rows ``X`` with the labels ``y``, [rows], both as in ``fit``.
-
-        ``sample_weight`` are the weights of the rows, [rows]; None: all rows count the same.
-
-        Raises:
-            DataError: a party lacks a row or a column, or a row has no label.
+            ValueError: a row has no label.
             NotFittedError: ``fit`` was not called.
         """
         if _by_party(X):
             frames, _ = self._frames(X, fits=False)
             y = _labels(y, frames.get(self._active(X), next(iter(frames.values()))).index)
-        accuracy: float = super().score(X, y, sample_weight)
-        return accuracy
+        score: float = super().score(X, y, sample_weight)  # type: ignore[misc]  # of the mixin
+        return score
 
     def unlearn(self, ids: Sequence[Any]) -> Forgotten:
         """Let all parties forget rows; later predictions use the model without the rows.
@@ -621,7 +575,7 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn must know: absent values are allowed."""
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # type: ignore[misc]  # of the mixin
         tags.input_tags.allow_nan = True
         return tags
 
@@ -673,23 +627,32 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         return Path(self.folder)
 
     def _config(
-        self, frames: Mapping[str, pd.DataFrame], active: str, classes: Sequence[str], y: Any
+        self,
+        frames: Mapping[str, pd.DataFrame],
+        active: str,
+        labels: Mapping[str, Any],
+        y: "pd.Series[Any]",
     ) -> dict[str, Any]:
-        """Return the config of the run; ``y`` are the labels of the common rows, [rows]."""
+        """Return the config of the run.
+
+        ``labels`` are the settings of the labels, ``y`` the labels of the common rows, [rows].
+        """
         count, share = len(y), self.held_out
         batch = self.batch_size or int(np.clip(count // 10, 1, 128))
         epochs = self.epochs or int(np.clip(_STEPS * batch // max(count, 1), 5, 100))
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
-        names = dict.fromkeys([active, *frames])
+        names, top = dict.fromkeys([active, *frames]), self._modules.get(_TOP)
         return {
-            "federation": "split-classifier",
-            "seed": _seed(first, share, y),
-            "labels": {"classes": [*classes]},
+            "federation": "split-classifier" if is_classifier(self) else "split-regressor",
+            "seed": _seed(first, share, y if is_classifier(self) else y * 0),
+            "labels": labels,
             "parties": {name: self._party(name, active, self._kinds.get(name)) for name in names},
             "psi": {"minimum": 1},
+            "top": {"kind": "module", "source": top.digest} if top else None,
             "split": {"validation": share, "test": share},
             "training": {
                 "learning_rate": self.learning_rate, "batch": batch, "epochs": epochs,
+                "patience": epochs,  # all epochs are trained, and the best one is kept
             },
             "unlearning": {"method": self.method, "compare": [], "retrains": 0},
             # Three of a few validation rows may be wrong by chance.
@@ -702,8 +665,8 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
         entry: dict[str, Any] = {"role": "active" if name == active else "passive"}
         if columns:
             entry |= {"width": self.width, "bottom": {"kind": "mlp", "hidden": [*self.hidden]}}
-        if own := (self.bottoms or {}).get(name):
-            entry["bottom"] = {"kind": "module", "source": _digest(own)}
+        if own := self._modules.get(name):
+            entry["bottom"] = {"kind": "module", "source": own.digest}
         return entry
 
     def _settings(self, name: str, active: str) -> dict[str, Any]:
@@ -717,9 +680,226 @@ class SplitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # 
             "categorical": [column for column, text in kinds.items() if text],
             "label": _LABEL if name == active else None,
         }
-        own = (self.bottoms or {}).get(name)
-        path = None if own is None else f"{own.__module__}:{own.__qualname__}"
-        return {"data": data, "module": path}
+        own, top = self._modules.get(name), self._modules.get(_TOP) if name == active else None
+        return {
+            "data": data,
+            "module": None if own is None else own.path,
+            "top_module": None if top is None else top.path,
+        }
+
+    def _own_modules(self) -> dict[str, "_OwnModule"]:
+        """Return the own networks of the parties, by party.
+
+        Raises:
+            ConfigError: a network is not suitable, or its party has no columns.
+        """
+        found = {}
+        for name, own in (self.bottoms or {}).items():
+            if not self._kinds.get(name):
+                raise ConfigError(
+                    f"bottoms has a network for {name!r}, which is no party with columns",
+                    f"the parties with columns are {', '.join(map(repr, self._kinds))}",
+                )
+            found[name] = self._own_module(f"the bottom model of {name}", own)
+        if self.top is not None:
+            found[_TOP] = self._own_module("the top model", self.top)
+        return found
+
+    def _own_module(self, name: str, own: nn.Module | type[nn.Module]) -> "_OwnModule":
+        """Return an own network, an object or a class, as the parties find it."""
+        if isinstance(own, nn.Module):
+            if self.processes:
+                raise ConfigError(
+                    f"{name} is an object, whose code cannot be sent to another process safely",
+                    "give its class, which every process imports from its source file, or fit with "
+                    "processes=False",
+                )
+            digest, given = give_module(name, own)
+            return _OwnModule(digest, None, given)
+        if not (isinstance(own, type) and issubclass(own, nn.Module)):
+            raise ConfigError(
+                f"{name} is no torch.nn.Module, but of the type {type(own).__name__}",
+                "give an object or a subclass of torch.nn.Module",
+            )
+        try:
+            digest = module_source_digest(own)
+        except (OSError, TypeError) as error:
+            raise ConfigError(
+                f"{own.__qualname__} has no source file",
+                "define the class in a file, and import it from there; or give an object of the "
+                "class",
+            ) from error
+        return _OwnModule(digest, f"{own.__module__}:{own.__qualname__}", None)
+
+
+class SplitClassifier(_SplitEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that several parties train together, each with its own columns.
+
+    Each party turns its columns into an embedding with a network of its own, and the active party,
+    which has the labels, computes classes from all embeddings. ``fit`` runs the programs of all
+    parties in this process; only their messages connect them. The files of the run (data, report,
+    models, receipts) are in a folder of their own.
+
+    The rows of the parties are matched by ID, which is the index of a data frame; only rows that
+    all parties have are used. A part of the rows is held out to choose the best epoch, and another
+    part for the figures of the report, so ``fit`` does not train with every row.
+
+    Args:
+        parties: the columns of each party, by its name, for features in one data frame; None:
+            the columns are divided evenly into two parties, ``first`` and ``second``. Not used for
+            features in one data frame per party.
+        active: the party with the labels; None: the first party. A name that no other party has is
+            a party with labels alone.
+        width: number of elements of a party's embedding.
+        hidden: widths of the hidden layers of a party's network.
+        bottoms: by party, an own network in place of the fully connected one: a
+            ``torch.nn.Module`` that turns rows [batch, inputs] into embeddings [batch, width]. A
+            categorical column is several inputs. An object is copied with its weights, from which
+            every training begins, so its weights must know nothing of the rows. A class, whose
+            arguments are the shape of a row and the width, has weights of ``random_state``; it
+            needs a source file, from which it is imported.
+        top: an own network of the active party, as in ``bottoms``: it turns the embeddings of all
+            parties, [batch, parties times width], into logits [batch, classes], or into the
+            standardised number [batch, 1].
+        epochs: number of passes over the rows; None: as many as make about 400 steps, from 5 to
+            100.
+        batch_size: rows of a batch; None: a tenth of the rows, from 1 to 128.
+        learning_rate: learning rate of Adam.
+        held_out: share of the rows for choosing the best epoch, and share of the rows for the
+            figures of the report.
+        method: the method by which ``unlearn`` forgets rows. The default is exact: a new training
+            without the rows.
+        changes: further settings of the agreement, such as ``{"top": {"hidden": [64]}}``.
+        folder: folder for the files of the run; None: a temporary folder, which is removed with the
+            estimator's run.
+        progress: whether to print the phases of a run.
+        processes: whether ``fit`` runs every party as a process of its own, as ``simulate`` does;
+            a script then needs ``if __name__ == "__main__":``. Own networks are then classes: the
+            code of an object cannot be sent to another process safely.
+        random_state: seed of the weights, of the order of the rows, and of the rows held out.
+
+    Attributes:
+        classes_: the classes [classes], sorted.
+        n_features_in_: number of columns of all parties.
+        run_: the run of the last ``fit``, with its report, metrics and receipts.
+    """
+
+    classes_: NDArray[Any]
+
+    def predict_proba(self, X: Features) -> NDArray[np.float64]:  # noqa: N803
+        """Return the probability of each class, [rows, classes].
+
+        Args:
+            X: the features, as in ``fit``. The rows of the parties are matched by ID, and the
+                result has the order of the active party's rows, or of the first party's if the
+                active party has labels alone.
+
+        Raises:
+            DataError: a party lacks a row or a column.
+            NotFittedError: ``fit`` was not called.
+        """
+        return self._values(X)
+
+    def predict(self, X: Features) -> NDArray[Any]:  # noqa: N803
+        """Return the most probable class of each row, [rows]; ``X`` as in ``predict_proba``.
+
+        Raises:
+            DataError: a party lacks a row or a column.
+            NotFittedError: ``fit`` was not called.
+        """
+        best = self.predict_proba(X).argmax(axis=1)
+        classes: NDArray[Any] = self.classes_[best]
+        return classes
+
+    def _targets(self, labels: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any]]:
+        """Return the settings of the classes, and the name of the class of each row, [rows].
+
+        Raises:
+            ValueError: the labels [rows] are numbers that are no classes, or of one class only.
+        """
+        check_classification_targets(labels)
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise ValueError("y has 1 class, but a classifier needs at least two classes")
+        names = _class_names(self.classes_)
+        named = np.array(names, object)[np.searchsorted(self.classes_, labels)]
+        return {"classes": names}, named
+
+
+class SplitRegressor(_SplitEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regression that several parties train together, each with its own columns.
+
+    The label of a row is a number, which ``predict`` returns in its own unit. Everything else,
+    and the arguments except ``loss``, are as in ``SplitClassifier``; the default of
+    ``learning_rate`` is smaller.
+
+    Args:
+        loss: the loss that is minimised: ``"squared"`` or ``"absolute"`` error.
+
+    Attributes:
+        n_features_in_: number of columns of all parties.
+        run_: the run of the last ``fit``, with its report, metrics and receipts.
+    """
+
+    def __init__(  # noqa: PLR0913  the settings of an estimator are arguments
+        self,
+        parties: Mapping[str, Sequence[Any]] | None = None,
+        *,
+        loss: Literal["squared", "absolute"] = "squared",
+        active: str | None = None,
+        width: int = 16,
+        hidden: Sequence[int] = (32,),
+        bottoms: Mapping[str, nn.Module | type[nn.Module]] | None = None,
+        top: nn.Module | type[nn.Module] | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float = 0.003,
+        held_out: float = 0.1,
+        method: str = "retrain-paired",
+        changes: Mapping[str, Any] | None = None,
+        folder: str | Path | None = None,
+        progress: bool = False,
+        processes: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        super().__init__(
+            parties, active=active, width=width, hidden=hidden, bottoms=bottoms, top=top,
+            epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, held_out=held_out,
+            method=method, changes=changes, folder=folder, progress=progress,
+            processes=processes, random_state=random_state,
+        )  # fmt: skip
+        self.loss = loss
+
+    def predict(self, X: Features) -> NDArray[np.float64]:  # noqa: N803
+        """Return the number of each row, [rows].
+
+        Args:
+            X: the features, as in ``fit``. The rows of the parties are matched by ID, and the
+                result has the order of the active party's rows, or of the first party's if the
+                active party has labels alone.
+
+        Raises:
+            DataError: a party lacks a row or a column.
+            NotFittedError: ``fit`` was not called.
+        """
+        return self._values(X)[:, 0]
+
+    def _targets(self, labels: NDArray[Any]) -> tuple[dict[str, Any], NDArray[Any]]:
+        """Return the settings of a regression, and the number of each row, [rows].
+
+        Raises:
+            ValueError: the labels [rows] are no real numbers, or there is one label only.
+        """
+        if len(labels) == 1:
+            raise ValueError("y has 1 sample, but a regression needs at least two")
+        texts = [each for each in labels.tolist() if not isinstance(each, SupportsFloat)]
+        if texts or labels.dtype.kind not in "biufO":
+            kind = type(texts[0]).__name__ if texts else str(labels.dtype)
+            raise ValueError(
+                f"y has labels of the type {kind}, but a regression predicts numbers: convert the "
+                "labels to numbers, or use SplitClassifier for classes"
+            )
+        return {"task": "regression", "loss": self.loss}, labels.astype(float)
 
 
 def _by_party(features: Features) -> TypeGuard[Mapping[str, pd.DataFrame]]:
@@ -796,10 +976,15 @@ def _labels(y: Any, ids: pd.Index) -> NDArray[Any]:
         if known.index.equals(ids) or set(ids) <= set(known.index):
             y = known.loc[ids]
     labels: NDArray[Any] = column_or_1d(y, warn=True)
-    assert_all_finite(labels, input_name="y")
     if len(labels) != len(ids):
         raise DataError(
             f"there are {len(labels)} labels for {len(ids)} rows", "give one label for each row"
+        )
+    absent = pd.isna(labels) | np.isin(labels, [np.inf, -np.inf])
+    if absent.any():
+        raise ValueError(
+            f"y has no finite value for {absent.sum()} of {len(ids)} rows, the first of which has "
+            f"the ID {ids[int(absent.argmax())]!r}: remove these rows"
         )
     return labels
 
@@ -828,8 +1013,8 @@ def _seed(first: int, share: float, y: pd.Series) -> int:
         if held_out and y[learned].nunique() == y.nunique():
             return seed
     raise DataError(
-        f"{len(ids)} common rows are too few for a model: it needs training rows of every class, "
-        "and other rows that are held out",
+        f"{len(ids)} common rows are too few for a model: it needs training rows, of each class if "
+        "there are classes, and other rows that are held out",
         "give more rows that all parties have",
     )
 
@@ -838,12 +1023,10 @@ def _predicted(identity: str) -> str:
     return f"predicted-{identity}"
 
 
-def _digest(module: type[nn.Module]) -> str:
-    """Return the digest of the source file of a party's own network."""
-    try:
-        return module_source_digest(module)
-    except (OSError, TypeError) as error:
-        raise ConfigError(
-            f"{module.__qualname__} has no source file",
-            "define the class in a file, and import it from there",
-        ) from error
+@dataclass(frozen=True, slots=True)
+class _OwnModule:
+    """An own network, as the parties find it."""
+
+    digest: str  # for the agreement
+    path: str | None  # import path of a class; None for an object
+    given: nn.Module | None  # the copy of an object, which must exist while parties build it

@@ -141,7 +141,17 @@ class SumTop(ConfigTable):
     kind: Literal["sum"]
 
 
-Top: TypeAlias = Annotated[MlpTop | SumTop, Field(discriminator="kind")]
+class ModuleTop(ConfigTable):
+    """The active party's own ``nn.Module``; its input is the concatenated embeddings.
+
+    The settings of the active party contain the import path.
+    """
+
+    kind: Literal["module"]
+    source: Pin  # hash of the module's source file
+
+
+Top: TypeAlias = Annotated[MlpTop | SumTop | ModuleTop, Field(discriminator="kind")]
 
 
 class TrainingSettings(ConfigTable):

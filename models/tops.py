@@ -55,6 +55,28 @@ class SumHead(nn.Module):
         return torch.stack(list(embeddings)).sum(dim=0) + self.bias
 
 
+class OwnHead(nn.Module):
+    """A user's network over the concatenated embeddings."""
+
+    def __init__(self, widths: Sequence[int], network: nn.Module) -> None:
+        """Apply ``network`` to embeddings of these ``widths``, in party order."""
+        super().__init__()
+        self.widths = tuple(widths)
+        self.network = network
+
+    def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
+        """Return the outputs of the network, ``[batch, outputs]``.
+
+        ``embeddings`` has one tensor per party, in party order, ``[batch, width of the party]``.
+
+        Raises:
+            ValueError: an embedding does not have the width of its party.
+        """
+        _check_widths(embeddings, self.widths)
+        outputs: Tensor = self.network(torch.cat(list(embeddings), dim=1))
+        return outputs
+
+
 def _check_widths(embeddings: Sequence[Tensor], widths: Sequence[int]) -> None:
     arrived = [embedding.shape[-1] for embedding in embeddings]
     if arrived != list(widths):

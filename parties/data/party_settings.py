@@ -22,23 +22,26 @@ class RowPartySettings(PartySettingsBase):
 class VerticalPartySettings(RowPartySettings):
     """Settings of a party in the vertical mode."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset()
+    added_later: ClassVar[frozenset[str]] = frozenset({"top_module"})
 
     device: Device = "cpu"  # device of the party's network: cpu, cuda or cuda:NUMBER
     # JSON file with statistics of public rows for preprocessing; absent: statistics of the
     # training rows.
     statistics: PathText | None = None
     module: str | None = None  # import path of the party's own bottom, "package.module:Class"
+    # Import path of the active party's own top, "package.module:Class"; only for the active party.
+    top_module: str | None = None
     # For each request without classes, a file with the IDs to forget, one ID per line; only for the
     # active party.
     unlearn: dict[Name, PathText] = Field(default={})
 
     @model_validator(mode="after")
-    def _module_is_an_import_path(self) -> Self:
-        if self.module is not None and self.module.count(":") != 1:
-            raise ValueError(
-                "the key 'module' must be an import path such as mypackage.nets:Bottom"
-            )
+    def _modules_are_import_paths(self) -> Self:
+        for key, path in (("module", self.module), ("top_module", self.top_module)):
+            if path is not None and path.count(":") != 1:
+                raise ValueError(
+                    f"the key {key!r} must be an import path such as mypackage.nets:Bottom"
+                )
         return self
 
     def check(self, agreement: Any, name: str, path: Path) -> None:
@@ -48,7 +51,7 @@ class VerticalPartySettings(RowPartySettings):
             ConfigError: the settings contain such a key.
         """
         role = agreement.parties[name].role
-        others = ("hub",) if role == "active" else ("listen", "unlearn")
+        others = ("hub",) if role == "active" else ("listen", "unlearn", "top_module")
         for key in others:
             if getattr(self, key):
                 other = "passive" if role == "active" else "active"

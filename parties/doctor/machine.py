@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom
+from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom, ModuleTop
 from configs.errors import ConfigError
 from configs.language_party_settings import ModelPartySettings
 from parties.common.device import prepare_device
@@ -106,16 +106,21 @@ def _device(party: ExaminedParty) -> Finding:
 
 
 def check_module(party: ExaminedVerticalParty) -> Iterator[Finding]:
-    """Check that a party's own module exists and has the digest stated in the agreement."""
-    plan = party.config.agreement.parties[party.name].bottom
-    if not isinstance(plan, ModuleBottom):
-        return
+    """Check that a party's own modules exist and have the digests stated in the agreement."""
+    agreement, settings = party.config.agreement, party.settings
+    bottom, top = agreement.parties[party.name].bottom, agreement.top
+    if isinstance(bottom, ModuleBottom):
+        yield _module("module", settings.module, bottom.source)
+    if party.active and isinstance(top, ModuleTop):
+        yield _module("top module", settings.top_module, top.source)
+
+
+def _module(title: str, path: str | None, source: str) -> Finding:
     try:
-        load_own_module(party.settings.module, plan.source)
+        load_own_module(path, source)
     except ConfigError as error:
-        yield fail("module", error)
-    else:
-        yield ok("module", f"{party.settings.module} has the digest of the agreement")
+        return fail(title, error)
+    return ok(title, f"{path} has the digest of the agreement")
 
 
 def check_open_files() -> Iterator[Finding]:

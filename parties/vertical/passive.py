@@ -21,7 +21,7 @@ from parties.session.checkpoint import CheckpointContent, CheckpointStore
 from parties.session.reconnect import Reconnect, report_and_close
 from parties.session.store.model_store import VersionFacts
 from parties.vertical.engine.features import ModelInputs
-from parties.vertical.engine.networks import build_bottom
+from parties.vertical.engine.networks import OwnModule, build_bottom
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.kept_model import (
@@ -313,7 +313,8 @@ class PassiveSession:
         plan, shape = party.agreement.parties[name], tuple(inputs.values.shape[1:])
         learns = not party.agreement.frozen_bottoms
         seed = torch_seed(party.agreement.seed, "weights", stream if learns else FROZEN, name)
-        network = build_seeded(seed, lambda: build_bottom(plan, party.settings.module, shape))
+        module = OwnModule(name, party.settings.module)
+        network = build_seeded(seed, lambda: build_bottom(plan, module, shape))
         network = network.to(torch.device(party.settings.device), inputs.values.dtype)
         return network.requires_grad_(requires_grad=learns)
 

@@ -1,16 +1,20 @@
 """The networks of a vertical model: bottom models, and the active party's top model."""
 
+import copy
 import inspect
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import cast
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.parameter import is_lazy
 
 from configs.agreement import (
     BackboneBottom,
@@ -18,14 +22,16 @@ from configs.agreement import (
     MlpBottom,
     MlpTop,
     ModuleBottom,
+    ModuleTop,
     PartyEntry,
+    SumTop,
     VerticalAgreement,
 )
 from configs.errors import ConfigError
 from models.bottoms import cnn, mlp
 from models.initialisation import build_seeded
 from models.targets import Target, build_target
-from models.tops import ConcatHead, SumHead
+from models.tops import ConcatHead, OwnHead, SumHead
 from parties.common.device import device_of, embed
 from parties.common.json_codec import Tensors
 from parties.common.shared_randomness import torch_seed
@@ -46,16 +52,16 @@ class ActiveNetwork(nn.Module):
         target: what the model predicts: unit, loss, and written prediction of its outputs.
     """
 
-    def __init__(self, agreement: VerticalAgreement, bottom: nn.Module | None) -> None:
+    def __init__(
+        self,
+        agreement: VerticalAgreement,
+        bottom: nn.Module | None,
+        own_top: "OwnModule | None" = None,
+    ) -> None:
+        """Use the ``bottom`` model, and build the top model, from ``own_top`` if that is agreed."""
         super().__init__()
-        outputs = agreement.labels.outputs
-        widths = [party.width or 0 for party in agreement.feature_parties.values()]
         self.bottom = bottom
-        self.top = (
-            ConcatHead(widths, agreement.top.hidden, outputs)
-            if isinstance(agreement.top, MlpTop)
-            else SumHead(outputs)
-        )
+        self.top = _build_top(agreement, own_top)
         self.target = build_target(agreement.labels.task, agreement.labels.loss)
 
     def embed(self, features: Tensor) -> Tensor:
@@ -77,6 +83,22 @@ class ActiveNetwork(nn.Module):
         device = device_of(self.top)
         outputs: Tensor = self.target(self.top([each.to(device) for each in embeddings]))
         return outputs.cpu()
+
+
+def _build_top(
+    agreement: VerticalAgreement, own: "OwnModule | None"
+) -> ConcatHead | SumHead | OwnHead:
+    """The agreed top model; ``own`` is the active party's own one."""
+    outputs = agreement.labels.outputs
+    widths = [party.width or 0 for party in agreement.feature_parties.values()]
+    match agreement.top:
+        case MlpTop(hidden=hidden):
+            return ConcatHead(widths, hidden, outputs)
+        case SumTop():
+            return SumHead(outputs)
+        case ModuleTop(source=source):
+            name = "the top model"
+            return OwnHead(widths, _own(name, own, source, (sum(widths),), outputs))
 
 
 FIRST_TOP_LAYER = "top.perceptron.0.weight"  # [hidden, sum of the widths], in ActiveNetwork
@@ -152,9 +174,9 @@ def build_active_network(
 
     def build() -> ActiveNetwork:
         shape = None if inputs is None else tuple(inputs.values.shape[1:])
-        plan, module = agreement.parties[name], party.settings.module
-        bottom = None if shape is None else build_bottom(plan, module, shape)
-        return ActiveNetwork(agreement, bottom)
+        own = OwnModule(name, party.settings.module)
+        bottom = None if shape is None else build_bottom(agreement.parties[name], own, shape)
+        return ActiveNetwork(agreement, bottom, OwnModule(name, party.settings.top_module))
 
     seed = torch_seed(agreement.seed, "weights", stream, name)
     return build_seeded(seed, build).to(
@@ -162,18 +184,27 @@ def build_active_network(
     )
 
 
-def build_bottom(plan: PartyEntry, module: str | None, shape: tuple[int, ...]) -> nn.Module:
+@dataclass(frozen=True, slots=True)
+class OwnModule:
+    """Where a party finds its own bottom or top model, if the agreed kind is ``module``."""
+
+    party: str  # name of the party, for errors
+    # Import path, "package.module:Class"; None: the party was given an object in this process.
+    path: str | None
+
+
+def build_bottom(plan: PartyEntry, module: OwnModule | None, shape: tuple[int, ...]) -> nn.Module:
     """A bottom model that maps features of ``shape`` to embeddings of the party's agreed width.
 
     Args:
         plan: the party's entry in the agreement.
-        module: import path of the party's own module; used only if the agreed kind of bottom model
-            is ``module``.
+        module: the party's own module; None if the agreed kind of bottom model is another one.
         shape: shape of one row's features.
 
     Raises:
         ConfigError: the kind of bottom model does not fit the features, or the module cannot be
-            imported or differs from the agreed module.
+            imported, differs from the agreed module, or has no embeddings of the agreed width.
+        LookupError: ``module`` is None, but the agreed kind is ``module``.
     """
     width = plan.width or 0
     match plan.bottom:
@@ -187,7 +218,8 @@ def build_bottom(plan: PartyEntry, module: str | None, shape: tuple[int, ...]) -
         case BackboneBottom(kind=kind):
             return _backbone(kind, _image(kind, shape), width)
         case ModuleBottom(source=source):
-            return _own(module, source, shape, width)
+            owner = "" if module is None else module.party
+            return _own(f"the bottom model of {owner}", module, source, shape, width)
 
 
 def _image(kind: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
@@ -210,17 +242,130 @@ def _backbone(kind: str, shape: tuple[int, int, int], width: int) -> nn.Module:
         ) from error
 
 
-def _own(path: str | None, source: str, shape: tuple[int, ...], width: int) -> nn.Module:
-    found = load_own_module(path, source)
-    built: nn.Module = found(shape, width)
-    for part in built.modules():
+def _own(
+    name: str, module: OwnModule | None, source: str, shape: tuple[int, ...], width: int
+) -> nn.Module:
+    """Build a party's own network, and check it with two rows of zeros; ``name`` is for errors."""
+    if module is None:
+        raise LookupError(f"{name} has kind 'module', but no module is given")
+    given = _GIVEN.get(source) if module.path is None else None
+    if given is None:
+        with torch.random.fork_rng(devices=[]):  # an import may draw numbers, at its first time
+            kind = load_own_module(module.path, source)
+        try:
+            built: nn.Module = kind(shape, width)
+        except Exception as error:  # of any code
+            raise ConfigError(
+                f"{name}: {module.path} failed with the arguments {shape} and {width}: {error}",
+                "its arguments are the shape of a row and the width of the output",
+            ) from error
+    else:
+        built = copy.deepcopy(given)
+    refuse_unsuitable_layers(name, built)
+    dtype = next((each.dtype for each in built.parameters()), torch.float32)
+    expected = f"rows of shape {list(shape)} into rows of width {width}"
+    try:
+        with torch.no_grad():
+            found = built(torch.zeros(2, *shape, dtype=dtype))
+    except Exception as error:  # of any code
+        raise ConfigError(
+            f"{name} failed on two rows of zeros; it must turn {expected}: {error}", _SHAPES
+        ) from error
+    if not isinstance(found, Tensor) or found.shape != (2, width):
+        is_tensor = isinstance(found, Tensor)
+        got = f"a tensor of shape {list(found.shape)}" if is_tensor else type(found).__name__
+        raise ConfigError(
+            f"{name} must turn {expected}, but its output for two rows is {got}", _SHAPES
+        )
+    return built.requires_grad_(requires_grad=True)
+
+
+_SHAPES = (
+    "a categorical column is several inputs; the width of a bottom model is that of its party in "
+    "the agreement, and a top model turns all embeddings of a row into its outputs"
+)
+
+
+def refuse_unsuitable_layers(name: str, module: nn.Module) -> None:
+    """Refuse an own network that no seed controls, that may store rows, or that learns nothing.
+
+    ``name`` is the name of the network in the error.
+
+    Raises:
+        ConfigError: the network has no parameters, or a layer has buffers, dropout, parameters
+            without a shape, or a state that is no tensor.
+    """
+    for part in module.modules():
         if any(True for _ in part.buffers(recurse=False)) or isinstance(part, _DropoutNd):
             raise ConfigError(
-                f"{path} contains the layer {type(part).__name__}; the output of this layer is "
+                f"{name} contains the layer {type(part).__name__}; the output of this layer is "
                 "random, or the layer has buffers, which could store statistics of rows",
                 "replace BatchNorm by GroupNorm or LayerNorm, and remove buffers and dropout",
             )
-    return built
+    if lazy := [key for key, each in module.named_parameters() if is_lazy(each)]:
+        raise ConfigError(
+            f"{name} has the parameter {lazy[0]!r} without a shape",
+            "apply the network to a row first, or use a layer with a stated number of inputs",
+        )
+    others = [key for key, each in module.state_dict().items() if not isinstance(each, Tensor)]
+    if others:
+        raise ConfigError(
+            f"the state of {name} has the entry {others[0]!r}, which is no tensor",
+            "remove get_extra_state from the network",
+        )
+    if not any(True for _ in module.parameters()):
+        raise ConfigError(f"{name} has no parameters", "add a layer with parameters")
+
+
+# Own networks that were given to this process as objects, by digest. Who gave one keeps it alive.
+_GIVEN: WeakValueDictionary[str, nn.Module] = WeakValueDictionary()
+
+
+def give_module(name: str, module: nn.Module) -> tuple[str, nn.Module]:
+    """Let the parties of this process build copies of an own network, with its present weights.
+
+    Args:
+        name: name of the network in errors.
+        module: the network; a copy of it is given.
+
+    Returns:
+        The digest of the network for the agreement, and the copy. Parties can build the network as
+        long as the copy exists.
+
+    Raises:
+        ConfigError: the network cannot be copied or trained.
+    """
+    refuse_unsuitable_layers(name, module)
+    try:
+        given = copy.deepcopy(module).cpu()
+    except Exception as error:  # of any code
+        raise ConfigError(f"{name} cannot be copied: {error}", "remove what it stores") from error
+    digest = _object_digest(given)
+    return digest, _GIVEN.setdefault(digest, given)
+
+
+def _object_digest(module: nn.Module) -> str:
+    """The digest of a network's layers, code and weights, in the format of the agreement."""
+    found = sha256(repr(module).encode())
+    kinds = {kind for part in module.modules() for kind in type(part).__mro__}
+    own = [kind for kind in kinds if not kind.__module__.startswith(("torch.", "builtins"))]
+    for kind in sorted(own, key=lambda kind: (kind.__module__, kind.__qualname__)):
+        for name, each in sorted(vars(kind).items()):
+            if isinstance(each, FunctionType):
+                found.update(name.encode() + _code(each.__code__))
+    for name, tensor in module.state_dict().items():
+        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
+        found.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return f"sha256:{found.hexdigest()}"
+
+
+def _code(code: CodeType) -> bytes:
+    """The instructions, names and constants of a function, without the place of its source."""
+    constants = [
+        _code(each) if isinstance(each, CodeType) else repr(each).encode()
+        for each in code.co_consts
+    ]
+    return b" ".join((code.co_code, repr(code.co_names).encode(), *constants))
 
 
 def load_own_module(path: str | None, source: str) -> type[nn.Module]:
@@ -232,8 +377,8 @@ def load_own_module(path: str | None, source: str) -> type[nn.Module]:
     """
     if path is None:
         raise ConfigError(
-            "the agreed bottom model has kind 'module', but the party settings lack the key "
-            "'module'",
+            "an agreed bottom or top model has kind 'module', but the party settings lack the key "
+            "'module' or 'top_module', and this process has no object with the agreed digest",
             'add to the party settings: module = "package.module:Class"',
         )
     name, _, attribute = path.partition(":")

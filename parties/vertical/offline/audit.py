@@ -128,7 +128,7 @@ def _numbers(party: VerticalParty, rows: Index) -> dict[Trace, list[Tensor]]:
             for each in (rows, others)
         ]
         pairs[Trace.FEATURES].append((inputs[0], inputs[1]))
-        network = load_party_network(saved, party.name, party.agreement, party.settings.module)
+        network = load_party_network(saved, party.name, party.agreement, party.settings)
         with torch.no_grad():
             made = [_embedded(network, each) for each in inputs]
         pairs[Trace.EMBEDDING].append((made[0], made[1]))

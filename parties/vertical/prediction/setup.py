@@ -16,7 +16,7 @@ from parties.common.errors import IntegrityError
 from parties.common.progress import ProgressListener
 from parties.common.shared_randomness import Index
 from parties.data.holding import Holding, read_holding
-from parties.data.party_settings import VerticalConfig
+from parties.data.party_settings import VerticalConfig, VerticalPartySettings
 from parties.data.preprocess import FittedPreprocessing
 from parties.data.sources.source import DataSettings
 from parties.session.saved_model import (
@@ -28,7 +28,12 @@ from parties.session.saved_model import (
 )
 from parties.session.setup import StartOptions
 from parties.vertical.engine.features import DTYPES
-from parties.vertical.engine.networks import ActiveEnsemble, ActiveNetwork, build_bottom
+from parties.vertical.engine.networks import (
+    ActiveEnsemble,
+    ActiveNetwork,
+    OwnModule,
+    build_bottom,
+)
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.setup import set_up_party
 
@@ -63,9 +68,7 @@ def set_up_trained_party(
     agreement = config.agreement
     settings = config.settings(name)
     saved = read_saved_model(options.out / agreement.federation / name, name, agreement)
-    built = load_party_network(saved, name, agreement, settings.module).to(
-        prepare_device(settings.device)
-    )
+    built = load_party_network(saved, name, agreement, settings).to(prepare_device(settings.device))
     trained = TrainedNetwork(built, saved.fitted)
     party = set_up_party(config, name, options, listener, partial(_read, saved.fitted, asked))
     return replace(party, model_run=saved.run), trained
@@ -128,7 +131,7 @@ def _only(ids: Sequence[bytes]) -> Holding:
 
 
 def load_party_network(
-    saved: SavedModel, name: str, agreement: VerticalAgreement, module: str | None
+    saved: SavedModel, name: str, agreement: VerticalAgreement, settings: VerticalPartySettings
 ) -> nn.Module:
     """Build the network of a party for evaluation, and load its saved parameters.
 
@@ -145,8 +148,10 @@ def load_party_network(
         )
 
     def build() -> nn.Module:
-        bottom = None if shape is None else build_bottom(plan, module, shape)
-        built = bottom if plan.role == "passive" else ActiveNetwork(agreement, bottom)
+        own = OwnModule(name, settings.module)
+        bottom = None if shape is None else build_bottom(plan, own, shape)
+        top = OwnModule(name, settings.top_module)
+        built = bottom if plan.role == "passive" else ActiveNetwork(agreement, bottom, top)
         if built is None:
             raise LookupError("a passive party without features has no bottom model to load")
         return built

@@ -168,7 +168,8 @@ def test_audit_finds_what_other_programs_left(after: KeptTrio, trained: KeptTrio
     saved = read_saved_model(state, "left", after.party("left").agreement)
     assert saved.fitted is not None
     features = saved.fitted.transform(holding, np.array([place]))
-    network = load_party_network(saved, "left", after.party("left").agreement, None)
+    left = after.party("left")
+    network = load_party_network(saved, "left", left.agreement, left.settings)
     with torch.no_grad():
         embedding = network(torch.from_numpy(np.asarray(features)))
     (state / "notes").mkdir()

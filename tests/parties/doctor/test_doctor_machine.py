@@ -18,6 +18,18 @@ def test_module_that_differs_from_the_agreement_is_refused(party_folder: PartyFo
     assert "the agreement has" in finding["message"]
 
 
+def test_top_model_that_differs_from_the_agreement_is_refused(party_folder: PartyFolder) -> None:
+    party_folder.agreed[SPOKE] = f'[top]\nkind = "module"\nsource = "sha256:{"0" * 64}"'
+    party_folder.settings(HUB, top='top_module = "torch.nn:Linear"')
+    finding = party_folder.findings(HUB)["top module"]
+    assert finding["exit"] == 3
+    assert "the agreement has" in finding["message"]
+    assert "top module" not in party_folder.findings(SPOKE)
+    party_folder.settings(SPOKE, top='top_module = "torch.nn:Linear"')
+    result = party_folder.run_doctor(SPOKE)
+    assert "the key 'top_module' is not allowed in the settings of the passive" in result.output
+
+
 def test_more_threads_than_cores_give_a_warning(party_folder: PartyFolder) -> None:
     party_folder.settings(HUB, top="threads = 1000")
     assert "1000 threads on" in party_folder.findings(HUB)["threads"]["message"]

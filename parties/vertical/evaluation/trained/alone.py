@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from configs.agreement import MlpTop, ModuleTop
 from models.arithmetic import all_finite, restore, snapshot
 from parties.common.shared_randomness import Index, torch_seed
 from parties.report.record import AloneFigures, GainFigure
@@ -117,7 +118,10 @@ class OwnTraining:
         """Start from random weights; ``batches`` gives the rows and their order in each epoch."""
         agreement, name = split_model.agreement, split_model.party.name
         # Only the network reads it: a top model over the embeddings of this party alone.
-        alone = agreement.model_copy(update={"parties": {name: agreement.parties[name]}})
+        # An own top model reads embeddings of all parties, so the default one takes its place.
+        top = MlpTop() if isinstance(agreement.top, ModuleTop) else agreement.top
+        own = {"parties": {name: agreement.parties[name]}, "top": top}
+        alone = agreement.model_copy(update=own)
         party = replace(split_model.party, agreement=alone)
         self._agreement, self._inputs, self._batches = agreement, inputs, batches
         self._labels = split_model.labels

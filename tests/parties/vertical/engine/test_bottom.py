@@ -2,6 +2,8 @@
 
 import gzip
 import struct
+import sys
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +11,20 @@ import own_net
 import pytest
 import torch
 from own_net import Bottom
+from torch import nn
 from whole_run import run
 
 from configs.agreement import BackboneBottom, CnnBottom, MlpBottom, ModuleBottom, PartyEntry
 from configs.errors import ConfigError
+from models.initialisation import build_seeded
 from parties.cli.modes import SCHEMAS
 from parties.session.simulation import SimulationPlan
-from parties.vertical.engine.networks import build_bottom, module_source_digest
+from parties.vertical.engine.networks import (
+    OwnModule,
+    build_bottom,
+    give_module,
+    module_source_digest,
+)
 from parties.vertical.in_process import run_in_process
 
 
@@ -55,25 +64,86 @@ def own(source: str) -> PartyEntry:
 
 
 def test_a_party_s_own_module_is_built() -> None:
-    network = build_bottom(own(module_source_digest(Bottom)), "own_net:Bottom", (3,))
+    network = build_bottom(
+        own(module_source_digest(Bottom)), OwnModule("shop", "own_net:Bottom"), (3,)
+    )
     assert isinstance(network, Bottom)
     assert network(torch.zeros(2, 3)).shape == (2, 5)
 
 
+def test_weights_do_not_depend_on_the_first_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "import torch\nfrom own_net import Bottom as Base\ntorch.rand(3)\nclass Bottom(Base): ...\n"
+    )
+    (tmp_path / "draws_at_import.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    source = f"sha256:{sha256(text.encode()).hexdigest()}"
+    module = OwnModule("shop", "draws_at_import:Bottom")
+
+    def weights() -> torch.Tensor:
+        built = build_seeded(3, lambda: build_bottom(own(source), module, (3,)))
+        return built.linear.weight
+
+    assert "draws_at_import" not in sys.modules
+    first = weights()
+    assert "draws_at_import" in sys.modules
+    assert torch.equal(weights(), first)
+
+
+class Scaled(nn.Module):
+    """A network whose output depends on its code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.ones(5))
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows * self.factor * 2
+
+
+def test_digest_of_an_object_covers_code_and_weights() -> None:
+    digest, given = give_module("the bottom model of shop", Scaled())
+    again, same = give_module("the bottom model of shop", Scaled())
+    assert (again, same) == (digest, given)
+    assert torch.equal(
+        build_bottom(own(digest), OwnModule("shop", None), (5,))(torch.ones(2, 5)),
+        torch.full((2, 5), 2.0),
+    )
+
+    def forward(self: Scaled, rows: torch.Tensor) -> torch.Tensor:
+        return rows * self.factor * 3
+
+    changed = type("Scaled", (Scaled,), {"forward": forward})()
+    heavier = Scaled()
+    heavier.factor.data[0] = 2
+    others = {give_module("the bottom model of shop", each)[0] for each in (changed, heavier)}
+    assert len(others | {digest}) == 3
+
+
+def test_object_that_no_longer_exists_is_refused() -> None:
+    digest, given = give_module("the bottom model of shop", nn.Linear(3, 5))
+    build_bottom(own(digest), OwnModule("shop", None), (3,))
+    del given
+    with pytest.raises(ConfigError, match="this process has no object with the agreed digest"):
+        build_bottom(own(digest), OwnModule("shop", None), (3,))
+
+
 def test_module_that_differs_from_the_agreement_is_refused() -> None:
     with pytest.raises(ConfigError, match="the agreement has digest sha256:00"):
-        build_bottom(own("sha256:" + "0" * 64), "own_net:Bottom", (3,))
+        build_bottom(own("sha256:" + "0" * 64), OwnModule("shop", "own_net:Bottom"), (3,))
 
 
 @pytest.mark.parametrize("path", ["nowhere:Bottom", "own_net:Top", "own_net:WIDTH"])
 def test_module_that_cannot_be_imported_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match=r"cannot import|not a subclass"):
-        build_bottom(own(module_source_digest(Bottom)), path, (3,))
+        build_bottom(own(module_source_digest(Bottom)), OwnModule("shop", path), (3,))
 
 
 def test_settings_that_do_not_name_the_module_are_refused() -> None:
     with pytest.raises(ConfigError, match="kind 'module'"):
-        build_bottom(own(module_source_digest(Bottom)), None, (3,))
+        build_bottom(own(module_source_digest(Bottom)), OwnModule("shop", None), (3,))
 
 
 def test_a_run_with_the_sum_of_votes(tmp_path: Path) -> None:
@@ -120,4 +190,4 @@ def test_a_run_on_image_halves_with_cnns(tmp_path: Path) -> None:
 def test_module_with_statistics_or_randomness_is_refused(name: str) -> None:
     module = getattr(own_net, name)
     with pytest.raises(ConfigError, match=r"BatchNorm1d|Dropout"):
-        build_bottom(own(module_source_digest(module)), f"own_net:{name}", (3,))
+        build_bottom(own(module_source_digest(module)), OwnModule("shop", f"own_net:{name}"), (3,))
