@@ -137,7 +137,7 @@ def read_pooled_data(
 
     Raises:
         LookupError: a party lacks the features or labels that its role requires.
-        PolicyError: the labels are not one of several classes.
+        PolicyError: the labels are not one of several classes, or the classes have weights.
     """
     read = read_config(config, SCHEMA, tuple(changes))
     agreement = read.agreement
@@ -181,6 +181,12 @@ def _refuse_other_tasks(agreement: VerticalAgreement, config: Path) -> None:
             f"a study of many models measures class probabilities, but {config.name} has "
             f"labels.task = {agreement.labels.task!r}",
             "use a config whose labels are classes",
+        )
+    if agreement.training.class_weights is not None:
+        raise PolicyError(
+            f"a study of many models has no class weights, but {config.name} has "
+            "training.class_weights",
+            "remove the key",
         )
 
 

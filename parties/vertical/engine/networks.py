@@ -56,7 +56,8 @@ class ActiveNetwork(nn.Module):
             if isinstance(agreement.top, MlpTop)
             else SumHead(outputs)
         )
-        self.target = build_target(agreement.labels.task, agreement.labels.loss)
+        weighted = None if agreement.training.class_weights is None else outputs
+        self.target = build_target(agreement.labels.task, agreement.labels.loss, weighted)
 
     def embed(self, features: Tensor) -> Tensor:
         """The active party's own embeddings, [batch, width], of ``features``, [batch, ...].

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.targets import NumberTarget, Target
+from models.targets import ClassTarget, NumberTarget, Target, balanced_weights
 from parties.common.shared_randomness import Index
 from parties.data.preprocess import declared_target
 from parties.session.checkpoint import CheckpointContent, CheckpointStore
@@ -307,6 +307,7 @@ class SplitModel:
         self._change_all(task, vfl_pb2.ModelCommand(initialise=fresh))
         if not (self._journal.replaying or (from_kept and self.state.uses_kept)):
             self._standardise(fit)
+        self.weigh_classes(fit)
         self.state.use_stream(stream, shard, sample)
         self.ensemble = ()
         self.loop.diverged = False
@@ -322,6 +323,18 @@ class SplitModel:
         else:
             known = self.labels[self.rows.select(rows)].double()
             target.standardise(known.mean().item(), known.std(correction=0).item())
+
+    def weigh_classes(self, rows: vfl_pb2.Rows) -> None:
+        """Set the agreed weights of the classes; balanced weights are those of a row set."""
+        agreed = self.agreement.training.class_weights
+        if agreed is None or self._journal.replaying:
+            return
+        target = cast(ClassTarget, self.target)
+        classes = self.agreement.labels.classes
+        if agreed == "balanced":
+            target.weigh(balanced_weights(self.labels[self.rows.select(rows)], len(classes)))
+        else:
+            target.weigh([agreed[name] for name in classes])
 
     def restore_copy(
         self,
