@@ -107,8 +107,10 @@ class SplitSettings(ConfigTable):
     """Split of the rows into training, validation and test rows, the same at all parties."""
 
     # How test rows are chosen. keyed: by a keyed hash of the row's ID. official: all rows of the
-    # test files are test rows.
-    kind: Literal["keyed", "official"] = "keyed"
+    # test files are test rows. time: the newest rows, by a date that only the active party has (the
+    # key time of its data); the newest of the others are validation rows. Rows of one date are not
+    # separated, so these parts may be larger.
+    kind: Literal["keyed", "official", "time"] = "keyed"
     validation: Fraction = 0.1  # fraction of the rows for validation
     test: Fraction | None = 0.2  # fraction of the rows for testing; not with kind = "official"
 
@@ -618,6 +620,12 @@ def _refuse_fitted_choices(plan: VerticalAgreement) -> None:
             "sharding.shards above 1 and training.optimiser 'newton-cg' do not allow early "
             "stopping, because the number of epochs would depend on the deleted rows: remove "
             "training.patience"
+        )
+    if plan.split.kind == "time":
+        raise ValueError(
+            "sharding.shards above 1 and training.optimiser 'newton-cg' do not allow split.kind = "
+            "'time', because the dates of deleted rows decide which rows are training rows: set "
+            "split.kind = 'keyed'"
         )
     if plan.training.class_weights == "balanced":
         raise ValueError(

@@ -22,7 +22,7 @@ from parties.vertical.alignment.row_order import order_ids
 from parties.vertical.engine.features import DTYPES, make_trigger
 from parties.vertical.engine.networks import ActiveNetwork, build_bottom
 from parties.vertical.engine.requests import poisoned_rows
-from parties.vertical.engine.rows import RowSets, split_rows
+from parties.vertical.engine.rows import RowSets, split_rows, time_parts
 from parties.vertical.methods.registry import SCHEMA
 
 
@@ -154,7 +154,8 @@ def read_pooled_data(
     common = set.intersection(*(set(each.ids) for each in holdings.values()))
     places = {name: _common(agreement, each, common) for name, each in holdings.items()}
     ours, at = holdings[agreement.active], places[agreement.active]
-    rows = split_rows(agreement, [ours.ids[row] for row in at], ours.in_test[at])
+    parts = None if ours.times is None else time_parts(agreement.split, ours.times[at])
+    rows = split_rows(agreement, [ours.ids[row] for row in at], ours.in_test[at], parts)
     if most is not None and most < len(rows.train):
         order = permutation(derive_key(agreement.seed, "population"), len(rows.train))
         kept = np.sort(rows.train[order[:most]])

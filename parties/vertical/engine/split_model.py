@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from models.targets import ClassTarget, NumberTarget, Target, balanced_weights
@@ -50,14 +51,22 @@ class SplitModel:
     """
 
     def __init__(
-        self, party: VerticalParty, hub: Hub, rows: Index, checkpoints: CheckpointStore
+        self,
+        party: VerticalParty,
+        hub: Hub,
+        rows: Index,
+        checkpoints: CheckpointStore,
+        parts: NDArray[np.uint8] | None = None,
     ) -> None:
-        """Start a run on the common ``rows``, [common_rows]: the party's own row number of each."""
+        """Start a run on the common ``rows``, [common_rows]: the party's own row number of each.
+
+        ``parts``, [common_rows], are the parts of a split by time; None for other splits.
+        """
         self._set_up(
             party,
             hub,
             checkpoints,
-            PartyState(party, rows, partial(build_active_network, party), None),
+            PartyState(party, rows, partial(build_active_network, party), None, parts),
         )
         self.run = next(iter(hub.channels.values())).session or b""
         self._number, self._journal = 0, Journal()
