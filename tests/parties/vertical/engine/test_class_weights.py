@@ -11,15 +11,20 @@ import torch
 from monolith import Monolith
 from monolith_difference import BATCH, EPOCHS, OPTIMISERS, batches, largest_difference
 from other_labels import NUMBER
+from prediction_parties import predict_rows
 from sklearn.utils.class_weight import compute_class_weight
 from three_parties import PARTIES, agreement, inputs, networks, open_split_model, start_training
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from whole_run import TRAINING
+from whole_run import TRAINING, run
 
+import configs
 from configs.config_file import validate_table
 from configs.errors import ConfigError
 from models.targets import ClassTarget, balanced_weights
+from parties.common.errors import PolicyError
+from parties.experiments.population.pooled_data import read_pooled_data
+from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.engine.training_loop import HOLD
@@ -173,6 +178,48 @@ def test_losses_of_the_methods_are_weighted(tmp_path: Path) -> None:
 
         run.run_batches(run.pass_requests(vfl_pb2.RETAIN), act)
         assert sum(seen) / len(split_model.rows.retain) == pytest.approx(sides[1], rel=1e-9)
+
+
+def test_requests_and_predictions_of_a_weighted_model(tmp_path: Path) -> None:
+    plan = {
+        "training": TRAINING | {"class_weights": "balanced"},
+        "unlearn": [{"name": "some", "classes": ["b"], "fraction": 0.4}],
+    }
+    metrics = run(tmp_path, **plan)
+    methods = {each["name"]: each for each in metrics["requests"][0]["methods"]}
+    assert {"fedora", "fine-tune", "relabel", "gradient-ascent"} <= set(methods)
+    assert {name for name, each in methods.items() if each["stopped"]} <= {"fedora"}
+    assert metrics["failure"] is None
+    found = predict_rows(tmp_path, ["p1", "p2"], agreement(**plan))
+    assert found.probabilities.shape[1] == 3
+    plain = agreement(**{**plan, "training": TRAINING})
+    with pytest.raises(ConfigError, match=r"another agreement.*weighted_classes"):
+        predict_rows(tmp_path, ["p1"], plain)
+
+
+def test_correction_uses_the_weights_of_the_corrected_labels(tmp_path: Path) -> None:
+    training = TWENTY | {"epochs": 1, "class_weights": "balanced"}
+    plan: dict[str, Any] = {
+        "training": training,
+        "unlearn": [{"name": "some", "corrects": True}],
+        "unlearning": {"method": "fine-tune", "compare": (), "retrains": 0},
+    }
+    with open_split_model(tmp_path, 300, write_imbalanced, **plan) as (split_model, _):
+        train_model(split_model, vfl_pb2.TRAIN_ROWS, "original", "training")
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
+        rows = split_model.rows.train[:20]
+        own = (split_model.labels[rows].numpy() + 1) % 3
+        split_model.correct(rows, split_model.labels[rows].numpy(), own)
+        rule = UpdateRule.like_training(split_model.agreement.training, 1e-3)
+        NetworkRun(split_model).start("original", "fine-tune", rule)
+        expected = expected_weights(split_model.labels[split_model.rows.train])
+        assert weights_of(split_model) == pytest.approx(expected)
+
+
+def test_study_of_many_models_refuses_class_weights() -> None:
+    config = Path(configs.__file__).parent / "vertical" / "digits.toml"
+    with pytest.raises(PolicyError, match=r"no class weights, but digits.toml has"):
+        read_pooled_data(config, None, ('training.class_weights="balanced"',))
 
 
 def agreed(**changes: Any) -> Any:
