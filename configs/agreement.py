@@ -107,8 +107,10 @@ class SplitSettings(ConfigTable):
     """Split of the rows into training, validation and test rows, the same at all parties."""
 
     # How test rows are chosen. keyed: by a keyed hash of the row's ID. official: all rows of the
-    # test files are test rows.
-    kind: Literal["keyed", "official"] = "keyed"
+    # test files are test rows. time: the newest rows, by a date that only the active party has (the
+    # key time of its data); the newest of the others are validation rows. Rows of one date are not
+    # separated, so these parts may be larger.
+    kind: Literal["keyed", "official", "time"] = "keyed"
     validation: Fraction = 0.1  # fraction of the rows for validation
     test: Fraction | None = 0.2  # fraction of the rows for testing; not with kind = "official"
 
@@ -157,7 +159,7 @@ Top: TypeAlias = Annotated[MlpTop | SumTop | ModuleTop, Field(discriminator="kin
 class TrainingSettings(ConfigTable):
     """Settings of split learning."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"continued", "monitor"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"class_weights", "continued", "monitor"})
 
     # Optimiser. newton-cg trains a convex head to its optimum with the settings of [newton]; the
     # other keys of this table are then unused.
@@ -173,6 +175,10 @@ class TrainingSettings(ConfigTable):
     # What early stopping watches: the validation loss, or the AUC on validation rows (several
     # classes: mean of one against the rest).
     monitor: Literal["loss", "auc"] = "loss"
+    # Weights of the classes in the loss, for classes of which one has few rows. balanced: training
+    # rows / (classes * training rows of the class). A table has one positive number for each class,
+    # by name; absent: all 1.
+    class_weights: Literal["balanced"] | dict[str, Positive] | None = None
     # How computation hides network latency. none: no overlap. microbatch: a step has two
     # micro-batches, and the gradient is the same except for rounding. pipeline: the next batch is
     # requested before the current batch ends, so gradients are one step late.
@@ -363,6 +369,7 @@ class VerticalAgreement(ConfigTable):
         found = self.model_dump(mode="json", include=fields, exclude=parties)
         found["labels"] = self.labels.canonical()
         noise = self.privacy.of_embeddings
+        found |= {"weighted_classes": True} if self.training.class_weights else {}
         return found | ({"privacy": noise} if noise else {})
 
     @model_validator(mode="after")
@@ -394,6 +401,16 @@ class VerticalAgreement(ConfigTable):
     @model_validator(mode="after")
     def _labels_suit_the_settings(self) -> Self:
         refuse_class_settings(self)
+        return self
+
+    @model_validator(mode="after")
+    def _class_weights_fit_the_classes(self) -> Self:
+        weights = self.training.class_weights
+        if isinstance(weights, dict) and set(weights) != set(self.labels.classes):
+            raise ValueError(
+                "training.class_weights must have one number for each class: "
+                f"{', '.join(self.labels.classes)} (got: {', '.join(weights) or 'none'})"
+            )
         return self
 
     @model_validator(mode="after")
@@ -585,6 +602,11 @@ def _refuse_nonconvex(plan: VerticalAgreement) -> None:
             "training.optimiser 'newton-cg' computes a certificate, which does not hold in "
             "float32: set dtype = 'float64'"
         )
+    if plan.training.class_weights is not None:
+        raise ValueError(
+            "training.optimiser 'newton-cg' computes a certificate for the loss without class "
+            "weights: remove training.class_weights"
+        )
     if plan.training.overlap != "none":
         raise ValueError(
             "training.optimiser 'newton-cg' does not support overlap: set training.overlap = 'none'"
@@ -608,6 +630,18 @@ def _refuse_fitted_choices(plan: VerticalAgreement) -> None:
             "sharding.shards above 1 and training.optimiser 'newton-cg' do not allow early "
             "stopping, because the number of epochs would depend on the deleted rows: remove "
             "training.patience"
+        )
+    if plan.split.kind == "time":
+        raise ValueError(
+            "sharding.shards above 1 and training.optimiser 'newton-cg' do not allow split.kind = "
+            "'time', because the dates of deleted rows decide which rows are training rows: set "
+            "split.kind = 'keyed'"
+        )
+    if plan.training.class_weights == "balanced":
+        raise ValueError(
+            "sharding.shards above 1 and training.optimiser 'newton-cg' do not allow "
+            "training.class_weights = 'balanced', because the weights depend on the deleted rows: "
+            "set a table of numbers"
         )
 
 

@@ -46,12 +46,15 @@ class RelearnSettings(ConfigTable):
 class EvaluationSettings(ConfigTable):
     """Settings of the evaluation of a run: a model for comparison, and additional audits."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"alone"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"alone", "importance"})
 
     # Whether the active party trains, after the joint training and without any message, a model of
     # its own columns alone, which shows what joining brings. Without columns, it is the most
     # frequent class.
     alone: bool = True
+    # Permutation importance on test rows: how often each party's embeddings, and each column of the
+    # active party, are permuted. No message is sent for it. 0: not measured.
+    importance: Annotated[int, Field(ge=0, le=1000)] = 0
     # Number of shadow models, each trained on half of the remaining rows, for a second membership
     # attack; 0: no such attack.
     shadows: Annotated[int, Field(ge=0, le=64)] = 0

@@ -201,6 +201,9 @@ class ClientEvaluation(ConfigTable):
 class ClientSplit(SplitSettings):
     """Split of a client's rows into training, validation and test rows."""
 
+    # How test rows are chosen. keyed: by a keyed hash of the row's ID. official: all rows of the
+    # test files are test rows.
+    kind: Literal["keyed", "official"] = "keyed"
     validation: Fraction = 0.05  # fraction of the rows for validation
     test: Fraction | None = 0.15  # fraction of the rows for testing; not with kind = "official"
 

@@ -70,6 +70,7 @@ def refuse_class_settings(plan: Any) -> None:
     requests, evaluation = plan.unlearn, plan.evaluation
     needs = {
         "training.monitor = 'auc'": plan.training.monitor == "auc" and task == "regression",
+        "training.class_weights": plan.training.class_weights is not None,
         "training.optimiser = 'newton-cg'": plan.training.optimiser == "newton-cg",
         "privacy.label_dp": plan.privacy.label_dp is not None,
         "unlearn.classes": any(each.classes for each in requests),

@@ -1,6 +1,6 @@
 """What a model predicts, as its last module: unit of the outputs, loss, and written prediction."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -16,15 +16,50 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 class ClassTarget(nn.Module):
-    """One of several classes: softmax and cross entropy."""
+    """One of several classes: softmax and cross entropy, in which classes may have weights.
+
+    Attributes:
+        weights: weight of each class in the loss, ``[classes]``; None if all weights are 1.
+    """
+
+    weights: Tensor | None
+
+    def __init__(self, weighted: int | None = None) -> None:
+        """Create the target; ``weighted`` is the number of classes if they have weights."""
+        super().__init__()
+        self.register_buffer("weights", None if weighted is None else torch.ones(weighted))
+
+    @torch.no_grad()
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Set the weight of each class; the classes of this target must have weights.
+
+        Raises:
+            LookupError: the classes have no weights.
+        """
+        if self.weights is None:
+            raise LookupError("the classes of this target have no weights")
+        self.weights.copy_(torch.tensor(weights, dtype=torch.float64))
+
+    def row_weights(self, labels: Tensor) -> Tensor:
+        """Return the weight of each row in the loss, ``[batch]``; labels: ``[batch]``."""
+        if self.weights is None:
+            return torch.ones(labels.shape)
+        return self.weights.to(labels.device)[labels]
 
     def forward(self, outputs: Tensor) -> Tensor:
         """Return the logits of the top model unchanged, ``[batch, classes]``."""
         return outputs
 
     def loss(self, outputs: Tensor, labels: Tensor, reduction: Reduction = "mean") -> Tensor:
-        """Return the cross entropy of ``outputs``, ``[batch, classes]``; labels: ``[batch]``."""
-        return cross_entropy(outputs, labels, reduction=reduction)
+        """Return the cross entropy of ``outputs``, ``[batch, classes]``; labels: ``[batch]``.
+
+        With weights it is the mean over the rows, as in scikit-learn, and not divided by the sum of
+        the weights, as in PyTorch: so the losses of two halves of a batch add up to its loss.
+        """
+        if self.weights is None:
+            return cross_entropy(outputs, labels, reduction=reduction)
+        weights = self.weights.to(outputs.device, outputs.dtype)
+        return _reduced(cross_entropy(outputs, labels, weights, reduction="none"), reduction)
 
     def prediction(self, outputs: Tensor) -> Tensor:
         """Return the probability of each class, ``[batch, classes]``, in float64."""
@@ -118,11 +153,33 @@ Target = ClassTarget | LabelsTarget | NumberTarget
 def build_target(
     task: Literal["classification", "regression", "multilabel"],
     loss: Literal["squared", "absolute"],
+    weighted: int | None = None,
 ) -> Target:
-    """Return what a model predicts, for a task; ``loss`` is the loss of a regression."""
+    """Return what a model predicts, for a task.
+
+    Args:
+        task: the task.
+        loss: the loss of a regression.
+        weighted: the number of classes if they have weights in the loss; else None.
+    """
     if task == "regression":
         return NumberTarget(loss)
-    return ClassTarget() if task == "classification" else LabelsTarget()
+    return ClassTarget(weighted) if task == "classification" else LabelsTarget()
+
+
+def balanced_weights(labels: Tensor, classes: int) -> list[float]:
+    """Return the weight of each class with which all classes have equal parts in the loss.
+
+    It is rows / (classes * rows of the class), where only classes with rows count, as in
+    scikit-learn's ``compute_class_weight``. A class without a row has the weight 1.
+
+    Args:
+        labels: the classes of the training rows, ``[rows]``.
+        classes: the number of classes.
+    """
+    counts = torch.bincount(labels, minlength=classes).tolist()
+    present = sum(count > 0 for count in counts)
+    return [len(labels) / (present * count) if count else 1.0 for count in counts]
 
 
 def _reduced(values: Tensor, reduction: Reduction) -> Tensor:

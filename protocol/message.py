@@ -25,6 +25,7 @@ Body: TypeAlias = (
     | vfl_pb2.KeyValueStore
     | vfl_pb2.MatchTags
     | vfl_pb2.Aligned
+    | vfl_pb2.SplitRows
     | vfl_pb2.BlindedElements
     | vfl_pb2.EvaluatedElements
     | vfl_pb2.EvaluationProof

@@ -139,6 +139,7 @@ _TABLE: dict[Phase, dict[SentMessage, Phase]] = {
     # The rows of a kept version are compared first, then the rows are intersected.
     Phase.ALIGNED: {
         (Side.HUB, pb.StartAlignment): Phase.ALIGNING,
+        (Side.HUB, pb.SplitRows): Phase.READY,  # only in a split by time
         (Side.HUB, pb.BatchRequest): Phase.EMBEDDING,
         **_COMMANDS,
     },

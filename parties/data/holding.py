@@ -8,7 +8,7 @@ import numpy as np
 
 from configs.targets import Task
 from parties.common.errors import DataError
-from parties.data.sources.arrays import Images, Index, Labels, Mask, Progress
+from parties.data.sources.arrays import Array, Images, Index, Labels, Mask, Progress
 from parties.data.sources.collect import TableSettings
 from parties.data.sources.feature_noise import add_feature_noise
 from parties.data.sources.images import ImageSettings
@@ -29,6 +29,7 @@ class Holding:
         images: ``[rows, channels, h, w]``, pixels from 0 to 1.
         labels: class indices or numbers, ``[rows]``, or several binary labels, ``[rows, labels]``;
             only at the active party.
+        times: date of each row, as a number that grows with time, ``[rows]``; None without.
         digest: SHA-256 of the data that was read.
         ranks: whether features include the ranks of numeric columns.
     """
@@ -38,6 +39,7 @@ class Holding:
     table: Table | None = None
     images: Images | None = None
     labels: Labels | None = None
+    times: Array | None = None
     digest: bytes = b""
     ranks: bool = False
 
@@ -96,18 +98,24 @@ def read_holding(
         table=records.table,
         images=records.images,
         labels=_labels(records, task, classes, several_classes=several_classes) if active else None,
+        times=records.times,
         digest=records.digest,
         ranks=isinstance(data, TableSettings) and data.ranks,
     )
-    if not active and holding.table is None and holding.images is None:
-        raise DataError(
-            "the data of this passive party has no features",
-            "a passive party needs features; select columns or images in the table [data]",
-        )
+    if not active:
+        _refuse_no_features(holding)
     if duplicates:
         repeated = [row for _, row in duplicates]
         holding = select_rows(holding, np.delete(np.arange(len(holding)), repeated))
     return holding if data.sample is None else _sample_rows(holding, data.sample)
+
+
+def _refuse_no_features(holding: Holding) -> None:
+    if holding.table is None and holding.images is None:
+        raise DataError(
+            "the data of this passive party has no features",
+            "a passive party needs features; select columns or images in the table [data]",
+        )
 
 
 def _refuse_misplaced_labels(data: DataSettings, active: bool) -> None:
@@ -211,6 +219,7 @@ def select_rows(holding: Holding, rows: Index) -> Holding:
         table=None if holding.table is None else holding.table.take(rows),
         images=None if holding.images is None else holding.images[rows],
         labels=None if holding.labels is None else holding.labels[rows],
+        times=None if holding.times is None else holding.times[rows],
         digest=holding.digest,
         ranks=holding.ranks,
     )

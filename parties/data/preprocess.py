@@ -108,6 +108,17 @@ class FittedPreprocessing:
         blocks += [_one_hot(chosen[name], known) for name, known in self.categorical.items()]
         return np.concatenate(blocks, axis=1)
 
+    def places(self) -> dict[str, list[int]]:
+        """Return the places of each column's values in a transformed row; images have none."""
+        found = {name: [place] for place, name in enumerate(self.numeric)}
+        for place, name in enumerate(self._ranked, len(self.numeric)):
+            found[name].append(place)
+        start = len(self.numeric) + len(self._ranked)
+        for name, known in self.categorical.items():
+            found[name] = list(range(start, start + len(known)))
+            start += len(known)
+        return found
+
     def transformed(self, column: str, value: float) -> dict[int, float]:
         """Return what ``value`` of a numeric column becomes, by the place in a transformed row."""
         how, one = self.numeric[column], pd.Series([value], name=column)

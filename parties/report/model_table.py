@@ -14,7 +14,15 @@ from parties.report.quantities import (
     format_seconds,
     join_words,
 )
-from parties.report.record import AloneFigures, Confusion, GainFigure, ModelFigures
+from parties.report.record import (
+    AloneFigures,
+    Confusion,
+    GainFigure,
+    Importance,
+    ImportanceFigure,
+    ImportanceLine,
+    ModelFigures,
+)
 
 MOST_CLASSES: Final = 20  # of a confusion matrix on the page
 
@@ -26,6 +34,24 @@ class FigureLine:
     title: str  # name of the figure
     value: str  # the figure, or a dash
     meaning: str  # what it is; without a value, why there is none
+
+
+IMPORTANCE_TITLES: Final = {
+    "auc": "AUC",
+    "accuracy": "accuracy in points",
+    "r2": "R²",
+    "auc_macro": "AUC, mean over labels",
+}
+MOST_LINES: Final = 40  # columns of the active party in the table of importances
+
+
+@dataclass(frozen=True, slots=True)
+class ImportanceRow:
+    """One row of the table of importances."""
+
+    title: str  # name of the party, or of a column
+    column: bool  # whether it is a column of the active party
+    drops: tuple[str, ...]  # the fall of each figure, with its spread, in the order of the titles
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +318,48 @@ def confusion_caption(confusion: Confusion) -> str:
         f"“{confusion.classes[1]}” from a probability of {threshold}, which maximises Youden’s J "
         "(true positive rate minus false positive rate) on the validation rows."
     )
+
+
+def importance_sentence(importance: Importance, rows: int) -> str:
+    """Return what the table of importances shows, for a model with ``rows`` test rows."""
+    count = importance.permutations
+    spread = "" if count == 1 else " ± the standard deviation over the permutations"
+    text = (
+        f"How much the figures on {format_count(rows)} test rows fall if all columns of a party "
+        f"are permuted together over these rows: mean of {count} "
+        f"permutation{'s' if count > 1 else ''}{spread}. A fall near 0 means that the model hardly "
+        "uses them, or that other columns say the same. No message was sent: the embeddings of the "
+        "test rows were permuted."
+    )
+    if importance.columns_absent is not None:
+        text += f" The active party’s columns are not listed: {importance.columns_absent}."
+    return text
+
+
+def importance_rows(importance: Importance) -> list[ImportanceRow]:
+    """Return the parties, then the most important columns of the active party."""
+    parties = [each for each in importance.lines if each.column is None]
+    columns = [each for each in importance.lines if each.column is not None]
+    chosen = [*_by_fall(parties), *_by_fall(columns)[:MOST_LINES]]
+    return [
+        ImportanceRow(
+            title=each.column or each.party,
+            column=each.column is not None,
+            drops=tuple(_fall(name, each.drops[name]) for name in importance.figures),
+        )
+        for each in chosen
+    ]
+
+
+def _by_fall(lines: Sequence[ImportanceLine]) -> list[ImportanceLine]:
+    """Return the lines with the largest fall of the first figure first."""
+    return sorted(lines, key=lambda each: -next((d.mean for d in each.drops.values()), 0.0))
+
+
+def _fall(name: str, drop: ImportanceFigure) -> str:
+    scale, digits = (100, 1) if name == "accuracy" else (1, 3)
+    spread = "" if drop.sd is None else f" ± {format_number(scale * drop.sd, digits)}"
+    return f"{format_difference(scale * drop.mean, digits)}{spread}"
 
 
 def alone_sentence(alone: AloneFigures) -> str:

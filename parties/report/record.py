@@ -346,6 +346,31 @@ class AloneFigures(_Part):
     absent: str | None = None  # why the model has no figures; null if it has
 
 
+class ImportanceFigure(_Part):
+    """How much a figure falls if values are permuted over the test rows."""
+
+    mean: float  # mean over the permutations
+    sd: float | None  # standard deviation over the permutations; null with a single one
+
+
+class ImportanceLine(_Part):
+    """The importance of all columns of one party together, or of one column."""
+
+    party: str  # name of the party
+    column: str | None = None  # name of one of the active party's columns; null: all of the party
+    drops: dict[str, ImportanceFigure]  # the fall of each figure, such as "auc", by its name
+
+
+class Importance(_Part):
+    """Permutation importance on the test rows."""
+
+    permutations: int  # number of permutations behind each line
+    figures: dict[str, float]  # the figures without a permutation, by name
+    lines: tuple[ImportanceLine, ...]  # every party, then the columns of the active party
+    # Why the active party's columns are not measured; null if they are, or if it has none.
+    columns_absent: str | None = None
+
+
 class ModelFigures(_Part):
     """Figures of the trained model on test rows, before any request.
 
@@ -387,6 +412,7 @@ class ModelFigures(_Part):
     absent: dict[str, str] = {}  # the reason for each figure that is null, by its name
     confusion: Confusion | None = None  # rows by true and predicted class; null without test rows
     alone: AloneFigures | None = None  # the active party alone; null with evaluation.alone = false
+    importance: Importance | None = None  # null with evaluation.importance = 0
 
 
 class PhaseTraffic(_Part):

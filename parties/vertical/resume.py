@@ -16,6 +16,7 @@ from parties.vertical.alignment.align import align_active, align_passive
 from parties.vertical.alignment.differencing import refuse_small_change
 from parties.vertical.alignment.psi_input import PSI
 from parties.vertical.alignment.row_order import order_secret
+from parties.vertical.alignment.time_split import receive_parts, send_parts
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.engine.split_model import SplitModel
@@ -87,7 +88,7 @@ def start_split_model(
     checkpoints.clear()
     rows = align_active(party, hub).rows
     refuse_small_change(party, len(rows), forgotten_count(party))
-    split_model = SplitModel(party, hub, rows, checkpoints)
+    split_model = SplitModel(party, hub, rows, checkpoints, send_parts(party, hub, rows))
     split_model.checkpoint()
     return split_model
 
@@ -158,7 +159,8 @@ def start_party_state(
         checkpoints.clear()
         rows = align_passive(party, channel, message.expect(vfl_pb2.StartAlignment)).rows
         refuse_small_change(party, len(rows), forgotten_count(party))
-        return PartyState(party, rows, build, None), channel.session or b""
+        parts = receive_parts(party, channel, len(rows))
+        return PartyState(party, rows, build, None, parts), channel.session or b""
     return _resume_party_state(party, channel, checkpoints, message.body.checkpoint, build)
 
 

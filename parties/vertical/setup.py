@@ -69,6 +69,7 @@ def _check_holding(
     """Check the data before any other party is contacted."""
     _refuse_large_batch(holding, agreement.training.batch)
     _refuse_other_columns(holding, agreement.parties[name].columns)
+    _refuse_other_times(holding, agreement, name)
     if agreement.preprocessing == "declared":
         declared_preprocessing(holding, settings.data)
         if holding.labels is not None and agreement.labels.task == "regression":
@@ -81,6 +82,21 @@ def _refuse_large_batch(holding: Holding, batch: int) -> None:
         raise DataError(
             f"training.batch = {batch}, but this party has only {len(holding)} rows",
             f"choose a batch from 1 to {len(holding)}, the same at every party",
+        )
+
+
+def _refuse_other_times(holding: Holding, agreement: VerticalAgreement, name: str) -> None:
+    """Only the active party has dates, and only if they divide the rows."""
+    needed = agreement.split.kind == "time" and name == agreement.active
+    if needed and holding.times is None:
+        raise DataError(
+            "split.kind = 'time' divides the rows by a date, but this party's data has none",
+            "name the column with the key time in the table [data] of the party settings",
+        )
+    if holding.times is not None and not needed:
+        raise DataError(
+            "the party settings name a column with dates (data.time), which nothing uses",
+            "remove data.time; at the active party, split.kind = 'time' in the agreement uses it",
         )
 
 

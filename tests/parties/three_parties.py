@@ -96,6 +96,9 @@ def party_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, Vert
         data["id"] = {"columns": ["id"]}  # type: ignore[assignment]
         data["ranges"] = RANGES  # type: ignore[assignment]
     plan["hub"]["label"] = _label(folder / "hub.csv")
+    for name in PARTIES:
+        if "date" in _header(folder / f"{name}.csv"):
+            plan[name]["time"] = "date"
     apart = {"statistics": str(folder / STATISTICS)} if (folder / STATISTICS).exists() else {}
     files = {"hub": {name: str(folder / f"{name}.txt") for name in requests}}
     return {
@@ -116,9 +119,12 @@ def party_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, Vert
 
 def _label(table: Path) -> str | tuple[str, ...]:
     """The label column ``label``, or the columns of several binary labels: label-a, label-b."""
-    header = table.read_text().splitlines()[0] if table.exists() else ""
-    several = tuple(name for name in header.split(",") if name.startswith("label-"))
+    several = tuple(name for name in _header(table) if name.startswith("label-"))
     return several or "label"
+
+
+def _header(table: Path) -> list[str]:
+    return table.read_text().splitlines()[0].split(",") if table.exists() else []
 
 
 def public_statistics(folder: Path) -> None:

@@ -115,6 +115,7 @@ SCRIPT: list[ScriptLine] = [
     (Side.HUB, pb.MatchTags(digest=b"d" * 32, counts=[4, 0]), (blob(4, 12),)),
     (Side.HUB, pb.MatchTags(digest=b"d" * 32, counts=[2]), (blob(2, 12),)),
     (Side.SPOKE, pb.Aligned(digest=b"d" * 32), ()),
+    (Side.HUB, pb.SplitRows(), (np.array([0, 1, 0, 2], np.uint8),)),
     *(
         line
         for command in COMMANDS

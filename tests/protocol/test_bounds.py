@@ -160,7 +160,8 @@ def test_every_message_with_a_tensor_is_a_body() -> None:
     with_tensor = {m.name for m in all_messages() if m.GetOptions().Extensions[pb.tensor]}
     assert with_tensor <= bodies
     assert with_tensor == {
-        "OprfMatrix", "KeyValueStore", "MatchTags", "BlindedElements", "EvaluatedElements",
+        "OprfMatrix", "KeyValueStore", "MatchTags", "SplitRows", "BlindedElements",
+        "EvaluatedElements",
         "Embedding", "Step", "Gradient", "ForgetRows", "PlantTrigger", "Predict", "LoadVector",
         "SyncJournal", "JournalEvents",
         "Update", "SumKey", "CiphertextSum", "DecryptedSum",

@@ -261,7 +261,10 @@ def _classes(
     return tuple(sorted(classes))
 
 
-_DATE_REASON: Final = "a date; no setting uses dates: derive a number, such as days, to use it"
+_DATE_REASON: Final = (
+    "a date; only the key time uses it, for split.kind = 'time': derive a number, such as days, to "
+    "use it as a feature"
+)
 
 
 def _use(name: str, values: Sequence[str], decimal: Decimal) -> tuple[ColumnUse, str]:

@@ -1,6 +1,7 @@
 """Table cells: conversion of text to numbers; special values stand for invalid cells."""
 
 from collections.abc import Set
+from datetime import UTC, datetime
 from math import inf, isfinite, nan
 from typing import Final, Literal, TypeAlias
 
@@ -32,6 +33,25 @@ def parse_numbers(cells: list[str], absent: Set[str], decimal: Decimal = ".") ->
         except ValueError:
             pass
     return np.array([nan if cell in absent else _number(cell) for cell in cells])
+
+
+def parse_row_time(cell: str) -> tuple[float, bool]:
+    """Return a date or a number, as a number that grows with time, and whether it is a date.
+
+    A date is that of ISO 8601, with or without a time of day, or ``day.month.year``; without a time
+    zone it is in UTC. A number is returned as it is.
+
+    Raises:
+        ValueError: the cell is neither.
+    """
+    value = _number(cell)
+    if isfinite(value):
+        return value, False
+    try:
+        found = datetime.fromisoformat(cell)
+    except ValueError:
+        found = datetime.strptime(cell, "%d.%m.%Y").replace(tzinfo=UTC)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp(), True
 
 
 def is_text(cell: str) -> bool:

@@ -18,7 +18,7 @@ from configs.table import Count
 from configs.targets import Task
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.arrays import Array, Index, Labels, Progress
-from parties.data.sources.cells import LARGEST, describe_fault, is_text
+from parties.data.sources.cells import LARGEST, describe_fault, is_text, parse_row_time
 from parties.data.sources.records import (
     ABSENT,
     MAX_SHOWN,
@@ -51,6 +51,9 @@ class TableSettings(DataSettings):
     # Column with the labels; only for the active party and for clients. labels.task = "multilabel":
     # the list of the columns, one per label, with the cells 0 and 1.
     label: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    # Column with the date of each row, by which split.kind = "time" divides the rows; only for the
+    # active party. ISO 8601, such as 2024-01-31, or 31.01.2024, or numbers. It is no feature.
+    time: str | None = None
     label_strip: str = ""  # characters that are removed from the end of labels
     missing: tuple[str, ...] = ()  # texts that mark a missing value, besides empty cells and NULL
     # Which of several rows with the same ID is used; absent: duplicate IDs are an error.
@@ -73,6 +76,7 @@ class ColumnRoles:
     numeric: tuple[str, ...]  # features, then ``targets``
     categorical: tuple[str, ...]
     targets: tuple[str, ...] = ()  # columns with labels that are numbers
+    time: str | None = None  # column with dates
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -84,6 +88,7 @@ class ColumnRoles:
         label = () if self.label is None else (self.label,)
         uses = {"id": self.ids, "label": label, "numeric": self.numeric}
         uses["categorical"] = self.categorical
+        uses["time"] = () if self.time is None else (self.time,)
         return [(use, column) for use, columns in uses.items() for column in columns]
 
 
@@ -93,7 +98,7 @@ class Chunk:
 
     Attributes:
         numbers: line or row number of each row, ``[rows]``.
-        texts: cells of ID, label and categorical columns; "" for an absent value.
+        texts: cells of ID, label, categorical and date columns; "" for an absent value.
         numeric: ``[rows, numeric columns]``, as returned by ``parse_numbers``.
         ragged: numbers of the rows with too few or too many cells; the chunk excludes these rows.
     """
@@ -154,7 +159,7 @@ def collect_records(
 def _roles(data: TableSettings, columns: Sequence[str], task: Task) -> ColumnRoles:
     ids = () if data.id == "row" else data.id.columns
     labels = data.label_columns
-    other_uses = {*ids, *data.categorical, *labels}
+    other_uses = {*ids, *data.categorical, *labels, data.time}
     rest = tuple(column for column in columns if column not in other_uses)
     numeric, text = rest if data.numeric is None else data.numeric, task == "classification"
     roles = ColumnRoles(
@@ -163,12 +168,13 @@ def _roles(data: TableSettings, columns: Sequence[str], task: Task) -> ColumnRol
         numeric if text else numeric + labels,
         data.categorical,
         () if text else labels,
+        data.time,
     )
     uses = Counter(column for _, column in roles.listed())
     for column in (column for column, count in uses.items() if count > 1):
         raise DataError(
             f"column {column!r} is listed more than once in the party settings",
-            "list the column under one key only: 'id', 'label', 'numeric' or 'categorical'",
+            "list the column under one key only: 'id', 'label', 'numeric', 'categorical' or 'time'",
         )
     return roles
 
@@ -254,6 +260,8 @@ class _Collector:
         self._targets = ArrayStore(np.float64, len(roles.targets), memory)
         self._codes = ArrayStore(np.int32, len(roles.categorical), memory)
         self._labels = ArrayStore(np.int64, memory=memory)
+        self._times = ArrayStore(np.float64, memory=memory)
+        self._dated: bool | None = None  # whether the time column has dates, not numbers
         self._known = {column: _Codes(column, self._absent) for column in roles.categorical}
         self._void = np.ones(len(roles.numeric), bool)  # columns without a value so far
         self._files: list[tuple[str, int]] = []
@@ -267,7 +275,7 @@ class _Collector:
             ResourceError: the sheet has too many rows or distinct texts.
         """
         before, self._unit = self._rows, sheet.unit
-        ragged, empty = _Tally(), _Tally()
+        ragged, empty, times = _Tally(), _Tally(), (_Tally(), _Tally())
         faults: dict[int, tuple[set[str], _Tally]] = {}
         for chunk in sheet.chunks(self.roles):
             ragged.add(chunk.ragged)
@@ -276,6 +284,7 @@ class _Collector:
             self._add_ids(sheet, chunk, empty)
             self._add_features(chunk, faults)
             self._add_labels(chunk)
+            self._add_times(chunk, times)
             progress(len(chunk.numbers))
         _refuse_ragged(sheet, ragged)
         if self._rows == before:
@@ -287,6 +296,7 @@ class _Collector:
         if empty.count:
             where = describe_rows(sheet.file, sheet.unit, empty.first, empty.count)
             raise DataError(f"found no ID in {where}", "give each row an ID, or remove the row")
+        _refuse_bad_times(sheet, *times)
         self._files.append((sheet.file, self._rows - before))
 
     def records(self) -> Records:
@@ -306,6 +316,7 @@ class _Collector:
             ids=self._ids.ids(),
             table=table if features else None,
             labels=self._label_array(),
+            times=None if self.roles.time is None else self._times.array(),
             digest=self._digest(table),
         )
 
@@ -351,6 +362,25 @@ class _Collector:
         texts = ["" if cell in self._absent else cell.rstrip(strip) for cell in stripped]
         self._labels.append(np.array([self._classes.get(text, UNKNOWN) for text in texts]))
 
+    def _add_times(self, chunk: Chunk, faults: tuple[_Tally, _Tally]) -> None:
+        """Add the dates; ``faults`` are the tallies of absent dates, and of cells without one."""
+        if self.roles.time is None:
+            return
+        times = np.zeros(len(chunk.numbers))
+        for at, cell in enumerate(map(str.strip, chunk.texts[self.roles.time])):
+            if cell in self._absent:
+                faults[0].add([int(chunk.numbers[at])])
+                continue
+            try:
+                times[at], dated = parse_row_time(cell)
+            except (ValueError, OverflowError):
+                dated = not self._dated  # counts as a fault below
+            else:
+                self._dated = dated if self._dated is None else self._dated
+            if dated is not self._dated:
+                faults[1].add([int(chunk.numbers[at])])
+        self._times.append(times)
+
     def _refuse_too_many(self, sheet: Sheet) -> None:
         if self._rows > self._data.max_rows:
             raise ResourceError(
@@ -379,9 +409,22 @@ class _Collector:
     def _digest(self, table: Table) -> bytes:
         stores = [self._numbers, self._numeric, self._codes, self._labels]
         stores += [self._targets] if self.roles.targets else []
+        stores += [self._times] if self.roles.time else []
         parts = [self._ids.digest(), *(store.digest() for store in stores)]
         described = repr((self._files, self.roles.listed(), table.categorical)).encode()
         return sha256(b"".join(parts) + described).digest()
+
+
+def _refuse_bad_times(sheet: Sheet, absent: _Tally, bad: _Tally) -> None:
+    if absent.count:
+        where = describe_rows(sheet.file, sheet.unit, absent.first, absent.count)
+        raise DataError(f"found no date in {where}", "give each row a date, or remove the row")
+    if bad.count:
+        where = describe_rows(sheet.file, sheet.unit, bad.first, bad.count)
+        raise DataError(
+            f"found neither a date nor a number, or one of each, in the time column: {where}",
+            "write all dates as 2024-01-31 or 31.01.2024, or write numbers only",
+        )
 
 
 def _refuse_ragged(sheet: Sheet, ragged: _Tally) -> None:

@@ -116,6 +116,9 @@ class _ParquetSheet:
             kind = _plain(self._file.schema_arrow.field(column).type)
             whole = pa.types.is_decimal(kind) and kind.scale == 0
             legal = _NUMBERS if use == "numeric" else _EXACT
+            legal = (
+                (*legal, pa.types.is_floating, pa.types.is_timestamp) if use == "time" else legal
+            )
             if not any(test(kind) for test in legal) and not (use != "numeric" and whole):
                 problems.append(f"column {column!r} ({use}) of {self.file} is {kind}")
         if problems:

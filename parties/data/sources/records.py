@@ -29,6 +29,7 @@ class Records:
         images: ``[rows, channels, h, w]``.
         labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``, ``[rows]``; or numbers,
             NaN if absent, ``[rows]``, or ``[rows, labels]`` of several labels.
+        times: date of each record, as a number that grows with time, ``[rows]``; None without.
         digest: SHA-256 of all data that was read.
         trains: number of files with training rows; these files are the first ones in ``files``, and
             all later files have test rows.
@@ -41,6 +42,7 @@ class Records:
     table: Table | None = None
     images: Images | None = None
     labels: Labels | None = None
+    times: Array | None = None
     digest: bytes = b""
     trains: int = 1
 

@@ -9,7 +9,7 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -44,6 +44,7 @@ _TEXT: dict[type, Callable[[Any], str]] = {
     UUID: str,
     type(None): lambda _: "",
 }
+_TIMES = _TEXT | {datetime: datetime.isoformat, float: repr, Decimal: str}
 _NUMBERS = {int, float, bool, Decimal, type(None)}
 _TYPES = (
     "numeric columns are numbers or booleans; IDs, labels and categorical columns are text, whole "
@@ -281,7 +282,7 @@ class _SqlSheet:
     def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
         """Return the rows of the result in chunks. Raises ``DataError`` for a database error."""
         at = {column: position for position, column in enumerate(self.columns)}
-        texts = [column for use, column in roles.listed() if use != "numeric"]
+        texts = [(use, column) for use, column in roles.listed() if use != "numeric"]
         start = 0
         with _hide_driver_messages(self.file):
             for rows in self._result.partitions(max(1, _CELLS // len(self.columns))):
@@ -289,14 +290,18 @@ class _SqlSheet:
                 numeric = [self._numeric(column, cells[at[column]]) for column in roles.numeric]
                 yield Chunk(
                     numbers=np.arange(start, start + len(rows)),
-                    texts={column: self._texts(column, cells[at[column]]) for column in texts},
+                    texts={
+                        column: self._texts(use, column, cells[at[column]]) for use, column in texts
+                    },
                     numeric=np.stack(numeric, axis=1) if numeric else np.empty((len(rows), 0)),
                 )
                 start += len(rows)
 
-    def _texts(self, column: str, cells: Sequence[Any]) -> list[str]:
+    def _texts(self, use: str, column: str, cells: Sequence[Any]) -> list[str]:
         """Return the exact text of every cell, "" for NULL; integers are not converted to float."""
         kinds = set(map(type, cells))
+        if use == "time" and kinds <= _TIMES.keys():
+            return [_TIMES[type(cell)](cell) for cell in cells]
         if kinds == {str}:
             return list(cells)
         if kinds <= _TEXT.keys() | {Decimal}:

@@ -22,7 +22,7 @@ from parties.vertical.alignment.row_order import order_ids
 from parties.vertical.engine.features import DTYPES, make_trigger
 from parties.vertical.engine.networks import ActiveNetwork, build_bottom
 from parties.vertical.engine.requests import poisoned_rows
-from parties.vertical.engine.rows import RowSets, split_rows
+from parties.vertical.engine.rows import RowSets, split_rows, time_parts
 from parties.vertical.methods.registry import SCHEMA
 
 
@@ -137,7 +137,7 @@ def read_pooled_data(
 
     Raises:
         LookupError: a party lacks the features or labels that its role requires.
-        PolicyError: the labels are not one of several classes.
+        PolicyError: the labels are not one of several classes, or the classes have weights.
     """
     read = read_config(config, SCHEMA, tuple(changes))
     agreement = read.agreement
@@ -154,7 +154,8 @@ def read_pooled_data(
     common = set.intersection(*(set(each.ids) for each in holdings.values()))
     places = {name: _common(agreement, each, common) for name, each in holdings.items()}
     ours, at = holdings[agreement.active], places[agreement.active]
-    rows = split_rows(agreement, [ours.ids[row] for row in at], ours.in_test[at])
+    parts = None if ours.times is None else time_parts(agreement.split, ours.times[at])
+    rows = split_rows(agreement, [ours.ids[row] for row in at], ours.in_test[at], parts)
     if most is not None and most < len(rows.train):
         order = permutation(derive_key(agreement.seed, "population"), len(rows.train))
         kept = np.sort(rows.train[order[:most]])
@@ -181,6 +182,12 @@ def _refuse_other_tasks(agreement: VerticalAgreement, config: Path) -> None:
             f"a study of many models measures class probabilities, but {config.name} has "
             f"labels.task = {agreement.labels.task!r}",
             "use a config whose labels are classes",
+        )
+    if agreement.training.class_weights is not None:
+        raise PolicyError(
+            f"a study of many models has no class weights, but {config.name} has "
+            "training.class_weights",
+            "remove the key",
         )
 
 

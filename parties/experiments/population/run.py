@@ -39,7 +39,16 @@ from parties.vertical.methods.fedora import FedoraSettings
 from parties.vertical.methods.local_start import TOP, LocalStart
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.registry import METHODS
-from parties.vertical.methods.run import PLAIN, Act, Batch, Norms, ShrinkShares, Votes, train_epoch
+from parties.vertical.methods.run import (
+    CLASSES,
+    PLAIN,
+    Act,
+    Batch,
+    Norms,
+    ShrinkShares,
+    Votes,
+    train_epoch,
+)
 from protocol import vfl_pb2
 from unlearning.primal_dual import perturb
 
@@ -63,6 +72,7 @@ class PopulationRun:
 
     stops_early = False
     sent_gradients = None
+    target = CLASSES
 
     def __init__(self, trained: TrainedPopulation, early: float | None = None) -> None:
         """Start with the original models.

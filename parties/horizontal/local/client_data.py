@@ -68,6 +68,11 @@ def read_partitioned_data(
         several_classes=agreement.partition.kind != "own",
         progress=progress,
     )
+    if holding.times is not None:
+        raise DataError(
+            "data.time names a column with dates, but with a server no split uses dates",
+            "remove data.time",
+        )
     rows = _rows(holding, data, agreement.shape)
     return PartitionedData(
         holding.ids, holding.in_test, rows, partition_by_client(agreement, rows.labels.numpy())

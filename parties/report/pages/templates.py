@@ -14,9 +14,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from parties.report.comparison import method_title
 from parties.report.model_table import (
+    IMPORTANCE_TITLES,
     MOST_CLASSES,
     alone_sentence,
     confusion_caption,
+    importance_rows,
+    importance_sentence,
     model_lines,
     model_sentence,
 )
@@ -61,6 +64,9 @@ def _environment() -> Environment:
     environment.globals.update(
         alone_sentence=alone_sentence,
         confusion_caption=confusion_caption,
+        importance_rows=importance_rows,
+        importance_sentence=importance_sentence,
+        importance_titles=IMPORTANCE_TITLES,
         left_out_sentence=left_out_sentence,
         method_title=method_title,
         model_lines=model_lines,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from configs.agreement import VerticalAgreement
@@ -58,11 +59,14 @@ class PartyFeatures:
         """Whether this party has features."""
         return self._party.agreement.parties[self._party.name].width is not None
 
-    def split(self) -> RowSets:
-        """Divide the common rows into training, validation and test rows."""
+    def split(self, parts: NDArray[np.uint8] | None = None) -> RowSets:
+        """Divide the common rows into training, validation and test rows.
+
+        ``parts``, [common_rows], are the parts of a split by time; None for other splits.
+        """
         holding = self._party.holding
         ids = [holding.ids[row] for row in self.rows]
-        return split_rows(self._party.agreement, ids, holding.in_test[self.rows])
+        return split_rows(self._party.agreement, ids, holding.in_test[self.rows], parts)
 
     def row_words(self) -> Words:
         """64 random bits for each row ID, [common_rows]; 0 for erased rows."""

@@ -62,7 +62,8 @@ class ActiveNetwork(nn.Module):
         super().__init__()
         self.bottom = bottom
         self.top = _build_top(agreement, own_top)
-        self.target = build_target(agreement.labels.task, agreement.labels.loss)
+        weighted = None if agreement.training.class_weights is None else outputs
+        self.target = build_target(agreement.labels.task, agreement.labels.loss, weighted)
 
     def embed(self, features: Tensor) -> Tensor:
         """The active party's own embeddings, [batch, width], of ``features``, [batch, ...].

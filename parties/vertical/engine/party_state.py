@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from configs.agreement import BackboneBottom, CnnBottom, PartyEntry, VerticalAgreement
@@ -111,16 +112,22 @@ class PartyState:
     """
 
     def __init__(
-        self, party: VerticalParty, rows: Index, build: NetworkBuilder, sets: RowSets | None
+        self,
+        party: VerticalParty,
+        rows: Index,
+        build: NetworkBuilder,
+        sets: RowSets | None,
+        parts: NDArray[np.uint8] | None = None,
     ) -> None:
         """Create the state for the common ``rows``, [common_rows], the party's own row numbers.
 
         ``build`` builds a fresh network for a random stream and features. The row sets are
-        ``sets``, or are computed from the row IDs if ``sets`` is None.
+        ``sets``, or are computed from the row IDs if ``sets`` is None. ``parts``, [common_rows],
+        are the parts of a split by time; None for other splits.
         """
         self._party, self._build = party, build
         self.features = PartyFeatures(party, rows)
-        self._rows = sets or self.features.split()
+        self._rows = sets or self.features.split(parts)
         self._words: Words | None = None
         self._shard: int | None = None
         self.batches = Batches(self._rows, "")

@@ -1,6 +1,7 @@
 """The row sets of a vertical run: training, validation and test rows, forgotten rows, and batches.
 
-Every party computes the same row sets from the agreed seed, so no message contains row sets.
+Every party computes the same row sets from the agreed seed, so no message contains row sets, except
+for a split by time: the active party, which alone has dates, sends the part of each row once.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from configs.agreement import VerticalAgreement
+from configs.agreement import SplitSettings, VerticalAgreement
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import (
     Index,
@@ -200,8 +201,33 @@ class Batches:
         return indices
 
 
+IN_TRAINING, IN_VALIDATION, IN_TEST = 0, 1, 2  # the parts of a split by time
+
+
+def time_parts(plan: SplitSettings, times: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """The part of each common row in a split by time: [common_rows].
+
+    The newest rows are test rows, and the newest of the others are validation rows. Each of the two
+    parts begins with all rows of one date, so it has at least the agreed fraction of the rows.
+
+    Args:
+        plan: the fractions of the parts.
+        times: [common_rows], the dates, as numbers that grow with time.
+    """
+    parts = np.full(len(times), IN_TRAINING, np.uint8)
+    for part, share in ((IN_TEST, plan.test or 0.0), (IN_VALIDATION, plan.validation)):
+        left = np.sort(times[parts == IN_TRAINING])
+        count = min(len(left), ceil(share * len(times)))
+        if count:
+            parts[(parts == IN_TRAINING) & (times >= left[-count])] = part
+    return parts
+
+
 def split_rows(
-    agreement: VerticalAgreement, ids: list[bytes], in_test: NDArray[np.bool_]
+    agreement: VerticalAgreement,
+    ids: list[bytes],
+    in_test: NDArray[np.bool_],
+    parts: NDArray[np.uint8] | None = None,
 ) -> RowSets:
     """Divide the common rows into training, validation and test rows.
 
@@ -209,25 +235,37 @@ def split_rows(
         agreement: defines the kind of split, and the fractions of validation and test rows.
         ids: the IDs of the common rows, in the common order.
         in_test: [common_rows], true for rows of the official test set, in the common order.
+        parts: [common_rows], the part of each row in a split by time; None for other splits.
 
     Raises:
         PolicyError: one of the three sets would be empty.
+        LookupError: the split is by time, but ``parts`` is None.
     """
     plan = agreement.split
-    draw = id_fractions(derive_key(agreement.seed, "split"), ids)
-    test_share = 0.0 if plan.kind == "official" else (plan.test or 0.0)
-    test = in_test if plan.kind == "official" else draw < test_share
-    validation = ~test & (draw >= test_share) & (draw < test_share + plan.validation)
+    if plan.kind == "time":
+        if parts is None:
+            raise LookupError("a split by time needs the parts that the active party sends")
+        test, validation = parts == IN_TEST, parts == IN_VALIDATION
+    else:
+        draw = id_fractions(derive_key(agreement.seed, "split"), ids)
+        test_share = 0.0 if plan.kind == "official" else (plan.test or 0.0)
+        test = in_test if plan.kind == "official" else draw < test_share
+        validation = ~test & (draw >= test_share) & (draw < test_share + plan.validation)
+    return _row_sets(agreement.seed, test, validation)
+
+
+def _row_sets(seed: int, test: NDArray[np.bool_], validation: NDArray[np.bool_]) -> RowSets:
+    """The row sets from masks of the test rows and of the validation rows, [common_rows]."""
     parts = {"training": ~test & ~validation, "validation": validation, "test": test}
     for part, chosen in parts.items():
         if not chosen.any():
             raise PolicyError(
-                f"[split] assigns none of the {len(ids)} common rows to the {part} set",
+                f"[split] assigns none of the {len(test)} common rows to the {part} set",
                 "change [split], or add rows to every party's data",
             )
     train, validation_rows, test_rows = (np.flatnonzero(chosen) for chosen in parts.values())
     return RowSets(
-        seed=agreement.seed,
+        seed=seed,
         initial_train=train,
         train=train,
         validation=validation_rows,

@@ -7,9 +7,10 @@ from typing import TypeVar, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from models.targets import NumberTarget, Target
+from models.targets import ClassTarget, NumberTarget, Target, balanced_weights
 from parties.common.shared_randomness import Index
 from parties.data.preprocess import declared_target
 from parties.session.checkpoint import CheckpointContent, CheckpointStore
@@ -51,14 +52,22 @@ class SplitModel:
     """
 
     def __init__(
-        self, party: VerticalParty, hub: Hub, rows: Index, checkpoints: CheckpointStore
+        self,
+        party: VerticalParty,
+        hub: Hub,
+        rows: Index,
+        checkpoints: CheckpointStore,
+        parts: NDArray[np.uint8] | None = None,
     ) -> None:
-        """Start a run on the common ``rows``, [common_rows]: the party's own row number of each."""
+        """Start a run on the common ``rows``, [common_rows]: the party's own row number of each.
+
+        ``parts``, [common_rows], are the parts of a split by time; None for other splits.
+        """
         self._set_up(
             party,
             hub,
             checkpoints,
-            PartyState(party, rows, partial(build_active_network, party), None),
+            PartyState(party, rows, partial(build_active_network, party), None, parts),
         )
         self.run = next(iter(hub.channels.values())).session or b""
         self._number, self._journal = 0, Journal()
@@ -308,6 +317,7 @@ class SplitModel:
         self._change_all(task, vfl_pb2.ModelCommand(initialise=fresh))
         if not (self._journal.replaying or (from_kept and self.state.uses_kept)):
             self._standardise(fit)
+        self.weigh_classes(fit)
         self.state.use_stream(stream, shard, sample)
         self.ensemble = ()
         self.loop.diverged = False
@@ -335,6 +345,18 @@ class SplitModel:
                 f"model's numbers are rounded to {rounding:.1%} of the standard deviation: "
                 "subtract a constant from the label, such as its mean"
             )
+
+    def weigh_classes(self, rows: vfl_pb2.Rows) -> None:
+        """Set the agreed weights of the classes; balanced weights are those of a row set."""
+        agreed = self.agreement.training.class_weights
+        if agreed is None or self._journal.replaying:
+            return
+        target = cast(ClassTarget, self.target)
+        classes = self.agreement.labels.classes
+        if agreed == "balanced":
+            target.weigh(balanced_weights(self.labels[self.rows.select(rows)], len(classes)))
+        else:
+            target.weigh([agreed[name] for name in classes])
 
     def restore_copy(
         self,

@@ -21,7 +21,6 @@ from typing import Final
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from configs.agreement import MlpTop
 from configs.local_start import LocalStartSettings
@@ -99,7 +98,7 @@ class _ReferenceTops:
 
     def __init__(self, run: VerticalRun, embeddings: Tensor) -> None:
         """Use the ``embeddings`` of all training rows, [N, rows, width], in index order."""
-        self._agreement, self._embeddings = run.agreement, embeddings
+        self._agreement, self._embeddings, self._target = run.agreement, embeddings, run.target
         self._streams = run.streams(STREAM)
         train = [torch.from_numpy(sets.train) for sets in run.sets]
         learned = torch.stack([run.learned_labels[rows] for rows in train])
@@ -139,7 +138,7 @@ class _ReferenceTops:
         chosen = models.with_prefix()
         for places in torch.split(orders, self._agreement.training.batch, dim=1):
             logits, truth = models([self._at(places)]), labels.gather(1, places)
-            losses = cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none")
+            losses = self._target.loss(logits.flatten(0, 1), truth.flatten(), reduction="none")
             optimiser.zero_grad()
             losses.view(truth.shape).mean(dim=1).sum().backward(inputs=chosen)  # type: ignore[no-untyped-call]
             optimiser.step()

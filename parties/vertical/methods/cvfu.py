@@ -9,17 +9,18 @@ gradient.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import one_hot
 
 from configs.agreement import VerticalAgreement
 from configs.table import Count, Name, Positive
 from configs.unlearning import MethodSettings
+from models.targets import ClassTarget
 from parties.common.shared_randomness import Index, torch_seed
 from parties.report.method_names import Label
 from parties.requests.driver import (
@@ -213,12 +214,13 @@ def _sum_without(votes: Mapping[str, Tensor], offline: frozenset[str]) -> Tensor
 
 def _measure(run: VerticalRun, state: CvfuState) -> tuple[list[float], list[float]]:
     """Loss at Ĥ on D_r, and norm of its gradient by Ĥ; the active party sends no message."""
-    losses, norms = [], []
+    losses, norms, target = [], [], cast(ClassTarget, run.target)
     retained = _rows_of(state.confidence, torch.from_numpy(_retained_places(run)))
     for logits, sets in zip(retained, run.sets, strict=True):
         labels = run.labels[sets.retain]
         residual = logits.softmax(dim=1) - one_hot(labels, logits.shape[1])
-        losses.append(cross_entropy(logits, labels).item())
+        residual = residual * target.row_weights(labels)[:, None]
+        losses.append(target.loss(logits, labels).item())
         # Instead of the norm of first-layer weights: it takes no message (decision 100).
         norms.append(residual.square().sum().sqrt().item() / len(labels))
     return losses, norms

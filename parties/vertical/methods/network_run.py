@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from configs.unlearning import MethodSettings
+from models.targets import Target
 from models.tops import ConcatHead, SumHead
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.networks import ActiveNetwork
@@ -76,6 +77,11 @@ class NetworkRun:
         return self.split_model.learned_labels
 
     @property
+    def target(self) -> Target:
+        """What the model predicts, with its loss."""
+        return self._network.target
+
+    @property
     def finite(self) -> bool:
         """Whether all numbers since the last start are finite."""
         return not self.split_model.diverged
@@ -129,9 +135,14 @@ class NetworkRun:
     def start(
         self, slot: str, stream: str, rule: UpdateRule = PLAIN, sample: Sample | None = None
     ) -> None:
-        """Restore the copy with the name ``slot``; the steps that follow use ``rule``."""
+        """Restore the copy with the name ``slot``; the steps that follow use ``rule``.
+
+        Balanced weights of the classes are those of D_r, as in a training without D_u.
+        """
         self._frozen = self._given
         self.split_model.restore_copy(slot, stream, self._task, rule, sample)
+        if self._task == vfl_pb2.UNLEARN:
+            self.split_model.weigh_classes(vfl_pb2.RETAIN)
 
     def initialise(
         self, stream: str, rows: vfl_pb2.Rows, rule: UpdateRule, sample: Sample | None = None

@@ -158,6 +158,11 @@ class VerticalRun(Run, Protocol):
         return self.labels
 
     @property
+    def target(self) -> Target:
+        """What the models predict, with its loss."""
+        return CLASSES
+
+    @property
     def sent_gradients(self) -> SentGradients | None:
         """The gradients that were sent for the last batch; None if no gradient is sent."""
 

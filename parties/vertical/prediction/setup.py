@@ -94,9 +94,10 @@ def _read(
 
 
 def _features(data: DataSettings, fitted: FittedPreprocessing) -> DataSettings:
-    """The source without its labels; of a table only the columns that were fitted."""
+    """The source without its labels and dates; of a table only the columns that were fitted."""
     fields = type(data).model_fields
-    changes: dict[str, Any] = {name: fields[name].default for name in data.label_keys}
+    unused = [name for name in (*data.label_keys, "time") if name in fields]
+    changes: dict[str, Any] = {name: fields[name].default for name in unused}
     changes |= {
         name: tuple(columns)
         for name, columns in (("numeric", fitted.numeric), ("categorical", fitted.categorical))

@@ -65,7 +65,7 @@ def test_files_have_what_was_detected(started: Path, tables: tuple[Path, Path]) 
     assert own["numeric"] == ["alter", "saldo", "kreditsumme", "zinssatz"]
     assert own["categorical"] == ["beruf", "kredit", "filiale"]
     text = started.with_name("bank.party.toml").read_text()
-    assert '#   "eroeffnet": a date; no setting uses dates' in text
+    assert '#   "eroeffnet": a date; only the key time uses it' in text
     assert "K000001" not in text
     agreement = tomllib.loads(started.read_text())
     assert agreement["labels"]["classes"] == ["ja", "nein"]

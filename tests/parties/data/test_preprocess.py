@@ -138,6 +138,20 @@ def test_one_value_is_transformed_as_a_row_is() -> None:
     assert set(fitted.transformed("pay", 7.5)) == {1, 3}
 
 
+@pytest.mark.parametrize("ranks", [False, True])
+def test_places_of_a_column_are_those_that_change_with_it(ranks: bool) -> None:
+    held = replace(holding(mixed()), ranks=ranks)
+    fitted = fit_preprocessing(held, TRAINING)
+    before, found = fitted.transform(held, ALL), fitted.places()
+    every = sorted(place for places in found.values() for place in places)
+    assert every == list(range(fitted.width))
+    for name, places in found.items():
+        other = mixed()
+        other[name] = other[name].to_numpy()[::-1]
+        changed = fitted.transform(replace(holding(other), ranks=ranks), ALL) != before
+        assert np.flatnonzero(changed.any(axis=0)).tolist() == places
+
+
 def test_declared_preprocessing_has_no_ranks() -> None:
     data = CsvData(kind="csv", path=Path("a"))
     with pytest.raises(DataError, match="ranks needs the values"):

@@ -121,6 +121,21 @@ def test_run_after_several_crashes_equals_an_uninterrupted_run(
     assert run_parties(tmp_path).files == uninterrupted.files
 
 
+def test_resumed_run_with_class_weights_equals_an_uninterrupted_run(tmp_path: Path) -> None:
+    weighted = {"training": CHANGES["training"] | {"class_weights": "balanced"}}  # type: ignore[operator]
+    folders = [tmp_path / name for name in ("whole", "crashed")]
+    for folder in folders:
+        folder.mkdir()
+        prepare(folder)
+    whole = run_parties(folders[0], **weighted)
+    for crash in (("left", 60), ("hub", 500)):
+        run_parties(folders[1], crash, **weighted)
+    resumed = run_parties(folders[1], **weighted)
+    assert any(note.startswith("resumed checkpoint") for note in resumed.notes)
+    assert resumed.files == whole.files
+    assert_equal_metrics(resumed.metrics, whole.metrics)
+
+
 def test_repeated_connection_loss_ends_the_run_and_counts_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 from parties.report.record import Confusion, ModelFigures
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.trained.alone import alone_figures
+from parties.vertical.evaluation.trained.importance import permutation_importance
 from protocol import vfl_pb2
 from unlearning.audit.classifier import classifier_figures, confusion_counts, youden_threshold
 from unlearning.audit.membership import Outputs
@@ -17,7 +18,8 @@ from unlearning.audit.targets import label_aucs, labels_figures, number_figures
 def model_figures(split_model: SplitModel) -> ModelFigures:
     """Measure the current model on test rows; only two classes need outputs on validation rows."""
     labels, rows = split_model.labels, split_model.rows
-    test = Outputs(split_model.logits(vfl_pb2.TEST), labels[rows.test])
+    read = split_model.read(vfl_pb2.TEST)
+    test = Outputs(read.logits, labels[rows.test])
     task = split_model.agreement.labels.task
     measure = {
         "classification": _of_classes,
@@ -28,7 +30,11 @@ def model_figures(split_model: SplitModel) -> ModelFigures:
     measured = {"accuracy", "mae"} & figures.keys()
     wanted = measured and split_model.agreement.evaluation.alone
     alone = alone_figures(split_model, test) if wanted else None
-    return ModelFigures(task=task, rows=len(rows.test), alone=alone, **figures)
+    count = split_model.agreement.evaluation.importance
+    importance = permutation_importance(split_model, read, count) if count and measured else None
+    return ModelFigures(
+        task=task, rows=len(rows.test), alone=alone, importance=importance, **figures
+    )
 
 
 def _of_classes(split_model: SplitModel, test: Outputs) -> dict[str, Any]:

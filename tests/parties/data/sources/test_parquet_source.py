@@ -210,3 +210,21 @@ def test_unknown_columns_are_refused_with_the_known_columns(tmp_path: Path) -> N
     error = refusal(tmp_path, {"2020": [1, 2, 3]}, numeric=("z",))
     assert "rows.parquet has no column 'z' (numeric)" in error
     assert "its columns are id, y, 2020" in error
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [date(2024, 1, 31), date(2024, 2, 1), date(2024, 2, 2)],
+        [datetime(2024, 1, 31, 8), datetime(2024, 2, 1, 8), datetime(2024, 2, 2, 8)],
+        [86_400.0, 172_800.0, 259_200.0],
+        [86_400, 172_800, 259_200],
+        ["2024-01-31", "2024-02-01", "02.02.2024"],
+    ],
+)
+def test_dates_of_a_time_column_are_read(tmp_path: Path, cells: list[Any]) -> None:
+    data = parquet(tmp_path, {"x": [1, 2, 3], "when": pa.array(cells)}, time="when")
+    holding = held(tmp_path, data)
+    assert holding.times is not None
+    assert holding.numeric == ("x",)
+    assert np.diff(holding.times).tolist() == [86_400.0, 86_400.0]

@@ -82,6 +82,19 @@ def test_a_query_of_sqlite_is_read(tmp_path: Path, sqlite: str) -> None:
     assert holding.labels.tolist() == [1, 0]
 
 
+def test_dates_of_sqlite_are_read(tmp_path: Path, sqlite: str) -> None:
+    days = read(tmp_path, url=sqlite, query="SELECT id, born, age, y FROM people", time="born")
+    numbers = "SELECT id, pay, age, y FROM people WHERE pay IS NOT NULL"
+    paid = read(tmp_path, url=sqlite, query=numbers, time="pay")
+    assert days.times is not None
+    assert paid.times is not None
+    assert days.numeric == paid.numeric == ("age",)
+    assert np.diff(np.sort(days.times)).tolist() == [86_400.0, 86_400.0]
+    assert np.sort(paid.times).tolist() == [0.1, 9.99]
+    error = refusal(tmp_path, url=sqlite, query="SELECT id, pay, age, y FROM people", time="pay")
+    assert "found no date in 1 row of" in error
+
+
 def test_a_table_and_a_test_query_are_read(tmp_path: Path, sqlite: str) -> None:
     holding = read(
         tmp_path,
