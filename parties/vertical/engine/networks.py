@@ -62,7 +62,7 @@ class ActiveNetwork(nn.Module):
         super().__init__()
         self.bottom = bottom
         self.top = _build_top(agreement, own_top)
-        weighted = None if agreement.training.class_weights is None else outputs
+        weighted = len(agreement.labels.classes) if agreement.training.class_weights else None
         self.target = build_target(agreement.labels.task, agreement.labels.loss, weighted)
 
     def embed(self, features: Tensor) -> Tensor:
