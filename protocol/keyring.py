@@ -101,7 +101,7 @@ def read_certificate_file(path: Path, *, private: bool = False) -> bytes:
             content = file.read(_LARGEST + 1)
     except OSError as error:
         absent = isinstance(error, FileNotFoundError)
-        make = "vfl certs --help shows how to make certificates"
+        make = "vfl pair makes certificates with the other parties, vfl certs those of a trial"
         account = "check which account runs vfl, and the file's permissions"
         raise IdentityError(
             f"cannot read {path}: {error.strerror}", make if absent else account

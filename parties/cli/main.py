@@ -62,7 +62,7 @@ app = typer.Typer(
     name="vfl",
     help="Train one model with several organisations, unlearn rows, and measure the result.\n\n"
     "`vfl simulate` runs all parties on this machine, for a trial. In production each organisation "
-    "runs `vfl init`, `vfl certs`, `vfl doctor`, and then `vfl-party`.",
+    "runs `vfl init`, `vfl pair`, `vfl doctor`, and then `vfl-party`.",
     cls=CheckedGroup,
     pretty_exceptions_enable=False,
 )

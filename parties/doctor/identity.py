@@ -87,7 +87,8 @@ def _pins(party: ExaminedParty) -> Finding:
     return warning(
         "pins",
         f"not pinned: {', '.join(free)}; any certificate of the authority is accepted for them",
-        "compare fingerprints (vfl certs fingerprint) and write the pins into the agreement",
+        "run vfl pair with these parties, or compare fingerprints (vfl certs fingerprint) and "
+        "write the pins into the agreement",
     )
 
 

@@ -94,5 +94,6 @@ def _warnings(
     if not pinned:
         yield (
             "the agreement pins no keys, so any certificate of the authority is accepted",
-            "add the pins that vfl certs prints to [parties.NAME]",
+            "run vfl pair with the other parties, or add the pins that vfl certs prints to "
+            "[parties.NAME]",
         )
