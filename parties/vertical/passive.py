@@ -35,6 +35,7 @@ from parties.vertical.kept_model import (
 )
 from parties.vertical.orders import OrderCheck, StartedRequests
 from parties.vertical.privacy.embedding_release import FROZEN, EmbeddingRelease
+from parties.vertical.privacy.ledger import PrivacySpending
 from parties.vertical.purge import residues
 from parties.vertical.resume import newest_checkpoint, party_checkpoints, start_party_state
 from parties.vertical.saved_model import save_local_model
@@ -47,8 +48,11 @@ from protocol.line import Line
 from protocol.message import Message
 
 
-def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> None:
+def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> "PassiveSession":
     """Run a passive party: join the hub, align or resume, and handle messages until ``Goodbye``.
+
+    Returns:
+        The finished session.
 
     Raises:
         ProtocolError: the hub broke the protocol, or did not reconnect after a lost connection.
@@ -64,7 +68,7 @@ def run_passive(party: VerticalParty, connect: Callable[[], Line]) -> None:
             reconnect.wait_or_raise(error)
 
 
-def _run_session(party: VerticalParty, channel: Channel) -> None:
+def _run_session(party: VerticalParty, channel: Channel) -> "PassiveSession":
     with report_and_close(channel), channel.locate_errors():
         checkpoints = party_checkpoints(party)
         start = partial(start_party_state, party, channel, checkpoints)
@@ -72,6 +76,7 @@ def _run_session(party: VerticalParty, channel: Channel) -> None:
         while session.handle(channel.receive(party.limits.idle_seconds)):
             pass
         erase_replaced_models(party)  # after Goodbye: every party has the newest version
+        return session
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,7 @@ class PassiveSession:
     Attributes:
         state: the party's rows, features and part of the model.
         run: 16 bytes that identify the training run.
+        purged: what the party deleted at requests.
     """
 
     def __init__(
@@ -111,10 +117,16 @@ class PassiveSession:
         checked = party.agreement, party.name, self.state, checkpoints
         self._orders = OrderCheck(*checked, *asked, continues=bool(party.continues))
         self._release = EmbeddingRelease(party, channel.session or b"", self.state)
+        self.purged: list[str] = []
         self._before = ""  # digest of the part of the model before the present request
         # Embeddings, with their graphs, whose gradients were not received yet; at most two.
         self._pending: deque[tuple[Tensor, vfl_pb2.Place]] = deque()
         self._report: vfl_pb2.BlockReport | None = None  # sent with the next embedding
+
+    @property
+    def spent(self) -> PrivacySpending | None:
+        """The privacy spending of embeddings that are released once; None for other embeddings."""
+        return self._release.spent
 
     def handle(self, message: Message) -> bool:
         """Check and handle one message; return False if it was ``Goodbye``, and else True.
@@ -346,4 +358,5 @@ class PassiveSession:
             gone.append(f"row map and features of {dropped} rows")
         purged = [*self.state.purge(), *gone, "checkpoints from before"]
         self._pending.clear()
+        self.purged += purged
         self._channel.send(vfl_pb2.Done(purged=purged))

@@ -14,7 +14,7 @@ from parties.common.errors import StorageError
 from parties.common.json_files import canonical_json
 from parties.common.progress import ProgressListener
 from parties.data.party_settings import VerticalConfig
-from parties.report import METRICS, PARTIAL, PARTIAL_OFFICER, PARTIAL_REPORT
+from parties.report import METRICS, PARTIAL, PARTIAL_OFFICER, PARTIAL_REPORT, REPORT
 from parties.session.handshake import SpokePort
 from parties.session.setup import StartOptions, hub_address
 from parties.vertical.engine.party import VerticalParty
@@ -39,7 +39,8 @@ def run_vertical_party(
     where = hub_address(party.settings, name, address)
     if config.agreement.parties[name].role == "passive":
         hub = config.agreement.active
-        run_passive(party, partial(dial_hub, where, party.keyring, hub, party.line_timeouts))
+        connect = partial(dial_hub, where, party.keyring, hub, party.line_timeouts)
+        run_passive_and_report(party, connect)
         return None
     with open_line_server(party, where) as server:
         return run_active_and_report(party, server, options.out)
@@ -66,8 +67,20 @@ def run_party_in_process(
     """Run one party, with messages passed in memory; the active party returns its metrics."""
     if party.name == party.agreement.active:
         return run_active_and_report(party, port, out)
-    run_passive(party, connect)
+    run_passive_and_report(party, connect)
     return None
+
+
+def run_passive_and_report(party: VerticalParty, connect: Callable[[], Line]) -> None:
+    """Run a passive party, and write its own report into its folder."""
+    from parties.report.pages.passive import passive_page
+    from parties.vertical.run_record import passive_facts
+
+    session = run_passive(party, connect)
+    facts = passive_facts(party, session.state, session.run, session.spent, session.purged)
+    page = party.state / REPORT
+    write_atomically(page, passive_page(facts).encode())
+    party.progress.note(f"report of {party.name}: {page}")
 
 
 def run_active_and_report(party: VerticalParty, port: SpokePort, out: Path) -> dict[str, Any]:

@@ -1,14 +1,18 @@
 """The record of a vertical run, from which the metrics and the report are written."""
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from parties.common.libraries import library_versions
+from parties.report.pages.passive import PassiveFacts
+from parties.report.pages.privacy_words import PrivacyLine
 from parties.report.record import (
     ModelFigures,
     Party,
+    PeerTraffic,
+    PhaseTraffic,
     Privacy,
     Request,
     RunFacts,
@@ -16,6 +20,8 @@ from parties.report.record import (
     Training,
     run_record,
 )
+from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party_state import PartyState
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.privacy.claims import claims_summary, privacy_claims
@@ -86,3 +92,52 @@ def _privacy_record(split_model: SplitModel, spent: Mapping[str, PrivacySpending
     """Privacy claims per party, with reasons."""
     claims = privacy_claims(split_model.agreement, spent)
     return Privacy(summary=claims_summary(claims), claims=tuple(asdict(each) for each in claims))
+
+
+def passive_facts(
+    party: VerticalParty,
+    state: PartyState,
+    run: bytes,
+    spent: PrivacySpending | None,
+    purged: Sequence[str],
+) -> PassiveFacts:
+    """What a passive party's report shows of a run that ends now.
+
+    Args:
+        party: the party.
+        state: its rows, features and part of the model.
+        run: 16 bytes that identify the run.
+        spent: privacy spending of embeddings that are released once; None for other embeddings.
+        purged: what the party deleted at requests to forget.
+    """
+    agreement, traffic, ended = party.agreement, party.traffic, party.now()
+    rows, model, held = state.rows, state.local_model.model, party.holding
+    spending = {} if spent is None else {party.name: spent}
+    claims = [each for each in privacy_claims(agreement, spending) if each.party == party.name]
+    return PassiveFacts(
+        party=party.name,
+        active=agreement.active,
+        federation=agreement.federation,
+        session=run.hex(),
+        agreement=party.digest.hex(),
+        began=ended - timedelta(seconds=traffic.elapsed),
+        ended=ended,
+        seconds=traffic.elapsed,
+        held_rows=len(held.ids),
+        common_rows=len(state.features.rows),
+        present_rows=int((state.features.rows >= 0).sum()),
+        row_sets={
+            "learn": len(rows.train),
+            "validate": len(rows.validation),
+            "test": len(rows.test),
+        },
+        columns=() if held.table is None else (*held.numeric, *held.categorical),
+        width=agreement.parties[party.name].width or 0,
+        parameters=sum(each.numel() for each in model.network.parameters()),
+        embeddings=traffic.total("Embedding").rows,
+        privacy=[PrivacyLine(f"Privacy of the {each.covers}", each.text) for each in claims],
+        purged=purged,
+        phases=[PhaseTraffic(**each) for each in traffic.by_phase()],
+        peers=[PeerTraffic(**each) for each in traffic.by_peer()],
+        software=library_versions(LIBRARIES) | {"python": platform.python_version()},
+    )

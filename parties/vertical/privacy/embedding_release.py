@@ -13,7 +13,7 @@ from parties.common.device import embed
 from parties.common.shared_randomness import Index
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
-from parties.vertical.privacy.ledger import PrivacyLedger
+from parties.vertical.privacy.ledger import PrivacyLedger, PrivacySpending
 from parties.vertical.privacy.one_time_release import FrozenBottom, OneTimeEmbeddings
 from parties.vertical.privacy.visit_noise import VisitNoise, VisitNoiseSettings, noise_keystream
 from protocol import vfl_pb2
@@ -105,6 +105,11 @@ class EmbeddingRelease:
             np.searchsorted(self._live, np.intersect1d(rows, self._live))
         )
         return ["released embeddings"] if remaining else []
+
+    @property
+    def spent(self) -> PrivacySpending | None:
+        """The privacy spending of embeddings that are released once; None for other embeddings."""
+        return self._one_time_embeddings().spent if self.is_one_time else None
 
     def spending(self) -> vfl_pb2.PrivacySpent:
         """The message with the privacy spending of this party so far."""

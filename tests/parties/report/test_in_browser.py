@@ -13,6 +13,8 @@ from sample_metrics import sample, two_class_model
 
 from parties.report.method_table import method_table
 from parties.report.pages.officer import officer_page
+from parties.report.pages.passive import PassiveFacts, passive_page
+from parties.report.pages.privacy_words import PrivacyLine
 from parties.report.pages.run_pair import run_pair_page
 from parties.report.pages.scientist import report_page
 from parties.report.pages.table_csv import methods_csv
@@ -35,6 +37,7 @@ NAMES = (
     *(f"{mode}-{reader}" for mode in ("vertical", "horizontal", "llm") for reader in READERS),
     "two-classes",
     "pair",
+    "passive",
 )
 WIDTHS = {"desk": 1400, "phone": 390}  # pixels
 pytestmark = [
@@ -49,9 +52,37 @@ def stored(name: str) -> dict[str, Any]:
     return found
 
 
+def passive_sample() -> PassiveFacts:
+    record = read_record(sample())
+    run, columns = record.run, tuple(f"a_long_name_of_column_{number}" for number in range(20))
+    return PassiveFacts(
+        party="registry-of-the-northern-province",
+        active="bank",
+        federation=run.federation,
+        session=run.session,
+        agreement=run.agreement,
+        began=run.began,
+        ended=run.ended,
+        seconds=run.seconds,
+        held_rows=1000,
+        common_rows=900,
+        present_rows=880,
+        row_sets=run.rows or {},
+        columns=columns,
+        width=16,
+        parameters=12345,
+        embeddings=10**6,
+        privacy=[PrivacyLine("Privacy of the features", "no formal privacy")],
+        purged=["row map and features of 20 rows"],
+        phases=record.traffic,
+        peers=record.peers,
+        software=run.software,
+    )
+
+
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    """Both pages of a run in each mode, a run with two classes, and the comparison of two runs."""
+    """All kinds of pages: of a run in each mode, of two runs, and of a passive party."""
     runs = {"vertical": sample(), "horizontal": stored("horizontal"), "llm": stored("language")}
     found = {f"{name}-scientist": report_page(each) for name, each in runs.items()}
     found |= {f"{name}-officer": officer_page(each) for name, each in runs.items()}
@@ -59,6 +90,7 @@ def pages() -> dict[str, str]:
     other = sample()
     other["run"]["seed"] = 2
     found["pair"] = run_pair_page(sample(), other, ("runs/first", "runs/second"))
+    found["passive"] = passive_page(passive_sample())
     assert set(found) == set(NAMES)
     return found
 
