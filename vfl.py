@@ -983,8 +983,8 @@ def _labels(y: Any, ids: pd.Index) -> NDArray[Any]:
     absent = pd.isna(labels) | np.isin(labels, [np.inf, -np.inf])
     if absent.any():
         raise ValueError(
-            f"y has no finite value for {absent.sum()} of {len(ids)} rows, the first of which has "
-            f"the ID {ids[int(absent.argmax())]!r}: remove these rows"
+            f"y has no finite value for {absent.sum()} of {len(ids)} rows, the first of which is "
+            f"number {int(absent.argmax())} of y, counted from 0: remove these rows"
         )
     return labels
 

@@ -41,7 +41,7 @@ class FederatedRequestSettings(RequestTerms):
     keep: Literal["model", "nothing"] = "nothing"
     # Largest loss of accuracy on the remaining clients' validation rows, or for language models of
     # the probability of their retained answers; a model that loses more is not delivered. A request
-    # to forget labels at all clients has no such limit, because its labels must be lost.
+    # to forget labels has no such limit, because validation rows have the same labels.
     guard: Annotated[float, Field(ge=0, le=1)] = 0.05
     # What is measured when a request is carried out: nothing, or what needs no Retrain.
     audit: Literal["none", "quick"] = "quick"

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +307,31 @@ def test_objects_are_networks_of_the_parties() -> None:
     assert not np.allclose(model.predict_proba(rows), found)
 
 
+def test_objects_that_differ_by_an_attribute_alone_are_not_mixed_up() -> None:
+    class Local(nn.Module):
+        def __init__(self, activation: Callable[[torch.Tensor], torch.Tensor]) -> None:
+            super().__init__()
+            self.layer, self.activation = nn.Linear(17, 16), activation
+
+        def forward(self, values: torch.Tensor) -> torch.Tensor:
+            return self.activation(self.layer(values))
+
+    parts, labels = tables()
+    both = parts["bank"].index.intersection(parts["shop"].index)
+    rows = {name: each.loc[both] for name, each in parts.items()}
+    found = []
+    models = []
+    for activation in (torch.tanh, torch.relu, torch.tanh):
+        torch.manual_seed(0)
+        own = {"shop": Local(activation)}
+        model = vfl.SplitClassifier(bottoms=own, epochs=2, random_state=0).fit(parts, labels)
+        models.append(model)  # the earlier ones live on
+        found.append(model.predict_proba(rows))
+    assert not np.allclose(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    assert np.array_equal(models[0].predict_proba(rows), found[0])
+
+
 def test_active_party_has_a_top_model_of_its_own() -> None:
     parts, progression = numbers()
     top = nn.Sequential(nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, 1))
@@ -468,8 +494,8 @@ def test_regressor_is_an_estimator_of_scikit_learn() -> None:
     ("change", "error", "message"),
     [
         (lambda y: y.astype(str), ValueError, "labels of the type str, .* use SplitClassifier"),
-        (lambda y: y.mask(y.index == "patient-7"), ValueError, "1 of 442 rows.*'patient-7'"),
-        (lambda y: y.replace(y["patient-9"], np.inf), ValueError, "the first .* 'patient-9'"),
+        (lambda y: y.mask(y.index == "patient-7"), ValueError, "1 of 442 rows.*number 7 of y"),
+        (lambda y: y.replace(y["patient-9"], np.inf), ValueError, "the first .* number 9 of y"),
         (pd.to_datetime, ValueError, "labels of the type datetime64"),
         (lambda y: y.to_numpy()[1:], DataError, "there are 441 labels for 442 rows"),
     ],

@@ -22,6 +22,7 @@ def data_files(party: ExaminedVerticalParty) -> list[Path]:
 def check_data(party: ExaminedVerticalParty, *, whole: bool) -> Iterator[Finding]:
     """Check labels, request files and data files; if ``whole``, all rows are read, as in a run."""
     yield from _label(party)
+    yield from _time(party)
     yield from _request_files(party)
     sound = True
     for found in check_file_heads(party.settings.data, party.folder):
@@ -53,6 +54,21 @@ def _label(party: ExaminedVerticalParty) -> Iterator[Finding]:
         )
     elif party.active and not data.has_labels:
         yield fail_with("label", "the active party's data has no labels", "set label", DataError)
+
+
+def _time(party: ExaminedVerticalParty) -> Iterator[Finding]:
+    """Check that the active party names a column with dates if the split needs one."""
+    needed = party.active and party.config.agreement.split.kind == "time"
+    named = bool(getattr(party.settings.data, "time", None))
+    if needed and not named:
+        yield fail_with(
+            "time",
+            "split.kind = 'time' divides the rows by a date, but the party settings name none",
+            "name the column with the key time in the table [data]",
+            DataError,
+        )
+    elif named and not needed:
+        yield fail_with("time", "nothing uses data.time", "remove data.time", DataError)
 
 
 def _request_files(party: ExaminedVerticalParty) -> Iterator[Finding]:

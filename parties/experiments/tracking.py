@@ -1,7 +1,8 @@
 """Trackers of runs: the figures of trainings and methods, written for TensorBoard or MLflow."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -91,20 +92,20 @@ class MlflowTracker:
         self._finished, self._written = False, list[Any]()
 
     def write(self, series: str, step: int, figures: Mapping[str, float]) -> None:
-        """Log one metric per figure, in a thread of MLflow; its names have no colons."""
+        """Log one metric per figure, in a thread of MLflow."""
         for name, value in figures.items():
-            key = f"{series}/{name}".replace(":", " -")
+            key = _allowed(f"{series}/{name}")
             done = self._client.log_metric(self._run, key, value, step=step, synchronous=False)
             self._written.append(done)
 
     def finish(self, settings: Mapping[str, str], folder: Path) -> None:
-        """Log the settings as parameters, and the report and the record as artefacts."""
-        for key, value in settings.items():
-            self._client.log_param(self._run, key, value[:500])
+        """Log the report and the record as artefacts, and the settings as parameters."""
+        for each in self._written:  # MLflow must not read a metric that is being written
+            each.wait()  # raises an error if the service failed meanwhile
         for name in (REPORT, METRICS):
             self._client.log_artifact(self._run, str(folder / name))
-        for each in self._written:
-            each.wait()  # raises an error if the service failed meanwhile
+        for key, value in settings.items():
+            self._client.log_param(self._run, _allowed(key), value[:500])
         self._finished = True
 
     def close(self) -> None:
@@ -162,6 +163,8 @@ class Tracking:
                 work(tracker)
             except Exception as error:  # noqa: BLE001  a run must not end because of a tracker
                 self._trackers.remove(tracker)
+                with suppress(Exception):
+                    tracker.close()
                 text = f"{tracker.name} does not get the figures any more: {error}"
                 self._listener({"event": "warning", "party": self._party, "text": text})
 
@@ -193,6 +196,11 @@ def _opener(target: str, federation: str, run: str) -> Callable[[], Tracker]:
     if kind == "mlflow":
         return lambda: MlflowTracker(where, federation, run)
     raise ConfigError(f"--track {target} names no known tracker", _FORMS)
+
+
+def _allowed(name: str) -> str:
+    """A name without the characters that MLflow refuses."""
+    return re.sub(r"[^\w./ -]", "-", name)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +18,10 @@ from tomlkit.exceptions import ParseError
 
 from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
+from parties.common.errors import PartyError
 from parties.report import METRICS
 from parties.report.record import Training, read_record
+from protocol.errors import ProtocolError
 
 RATE: Final = "training.learning_rate"
 # Settings that leave the rows as they are, so that all trainings have the same validation rows.
@@ -34,11 +37,14 @@ class TriedSettings:
 
     Attributes:
         changes: the settings, in the form of ``--set``.
-        value: validation loss of the model, or 1 - AUC if the agreement watches the AUC.
+        value: validation loss of the model, or 1 - AUC if the agreement watches the AUC; infinite
+            if the training failed.
+        failure: why the training failed; empty if it did not.
     """
 
     changes: tuple[str, ...]
     value: float
+    failure: str = ""
 
 
 def combinations(agreement: VerticalAgreement, tried: Sequence[str]) -> list[tuple[str, ...]]:
@@ -90,7 +96,8 @@ def search(
     Args:
         tried: the combinations, in the form of ``--set``.
         folder: folder of the trainings.
-        agreed: digest of the agreement and its data, part of the name of a training's folder.
+        agreed: what the trainings depend on beside the combination, as text; part of the name of a
+            training's folder.
         train: trains with changed settings, writes the record below the given folder and returns
             it.
 
@@ -100,8 +107,12 @@ def search(
     for changes in tried:
         wanted = (*changes, *_ALONE)
         place = folder / sha256(repr((agreed, wanted)).encode()).hexdigest()[:16]
-        found = _finished(place) or train(wanted, place)
-        yield TriedSettings(changes, _value(found))
+        try:
+            found = _finished(place) or train(wanted, place)
+        except (PartyError, ProtocolError) as error:  # such as a training that diverged
+            yield TriedSettings(changes, inf, str(error))
+        else:
+            yield TriedSettings(changes, _value(found))
 
 
 def _finished(folder: Path) -> dict[str, Any] | None:

@@ -312,11 +312,19 @@ def _part(agreement: VerticalAgreement, store: ModelStore, chosen: StoredFile) -
     entries = then["parties"]
     widths = {name: entries[name]["width"] for name in sorted(entries) if entries[name]["width"]}
     ids = unpack_ids(content.tensors["ids"])
+    anew = _reason_to_start_anew(agreement, entries)
+    now_widths = {name: each.width for name, each in sorted(agreement.feature_parties.items())}
+    if agreement.top.kind == "module" and not anew and now_widths != widths:
+        raise ConfigError(
+            f"the own top model of version {chosen.number} reads the embeddings of "
+            f"{', '.join(widths)}, and cannot read those of {', '.join(now_widths)}",
+            _AGAIN,
+        )
     return KeptPart(
         run=chosen.run,
         number=chosen.number,
         parties=tuple(sorted(entries)),
-        anew=_reason_to_start_anew(agreement, entries),
+        anew=anew,
         digest="" if chosen.version is None else chosen.version.own.get("after", ""),
         ids=frozenset(filter(None, ids)),
         trained=frozenset(filter(None, (ids[row] for row in content.tensors["rows"]["train"]))),

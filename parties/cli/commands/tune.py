@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from parties import __version__
 from parties.cli.console import Console
 from parties.cli.options import (
     DataOption,
@@ -44,7 +45,11 @@ def tune_command(
     tried: TryOption = None,
     data: DataOption = None,
     out: Annotated[
-        Path, typer.Option(help="Store the trainings here; finished ones are not repeated.")
+        Path,
+        typer.Option(
+            help="Store the trainings here; finished ones are not repeated, so name another folder "
+            "after changes of the data."
+        ),
     ] = Path("runs/tune"),
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
@@ -72,14 +77,16 @@ def _tune(
     changes: list[str],
     console: Console,
 ) -> None:
-    from configs.config_file import agreement_digest
     from parties.cli.modes import read_runnable
     from parties.cli.party_run import plan_simulation
     from parties.experiments.tune import combinations, search
 
     plan = plan_simulation(config, tuple(changes), out, data)
-    agreement = _vertical(read_runnable(plan.config, changes).agreement)
+    read = read_runnable(plan.config, changes)
+    agreement = _vertical(read.agreement)
     choices = combinations(agreement, tried)
+    for each in choices:  # a wrong value is refused before anything is trained
+        read_runnable(plan.config, [*changes, *each])
     roles: dict[str, str] = {name: each.role for name, each in agreement.parties.items()}
     with console.progress(roles) as listener:
 
@@ -93,9 +100,10 @@ def _tune(
             one = plan_simulation(config, (*changes, *changed), folder, data)
             return run_in_process(one, without_notes)
 
-        agreed = f"{agreement_digest(agreement).hex()} {plan.config.resolve()} {data}"
+        settings = [read.settings(name).model_dump_json() for name in agreement.parties]
+        known = (__version__, agreement.model_dump_json(), settings, plan.config.resolve(), data)
         trials = []
-        for number, trial in enumerate(search(choices, out, agreed, train), 1):
+        for number, trial in enumerate(search(choices, out, repr(known), train), 1):
             trials.append(trial)
             listener({"event": "note", "party": "vfl", "text": _line(number, len(choices), trial)})
     _show(trials, agreement, console)
@@ -116,19 +124,28 @@ def _vertical(agreement: Any) -> "VerticalAgreement":
 
 
 def _line(number: int, count: int, trial: "TriedSettings") -> str:
-    return f"{number} of {count}: {', '.join(trial.changes)}: {trial.value:.4f}"
+    found = trial.failure or f"{trial.value:.4f}"
+    return f"{number} of {count}: {', '.join(trial.changes)}: {found}"
 
 
 def _show(
     trials: "Sequence[TriedSettings]", agreement: "VerticalAgreement", console: Console
 ) -> None:
     """Print all trials, best first, and the settings of the best one."""
+    from parties.common.errors import PolicyError
+
     watched = agreement.training.monitor
     what = "1 - AUC" if watched == "auc" else "loss"
     ranked = sorted(trials, key=lambda each: each.value)
+    if ranked[0].failure:
+        raise PolicyError(
+            f"every training failed, the first one because {trials[0].failure}",
+            "try other values",
+        )
     console.print(f"{what} on validation rows:", event="head")
     for each in ranked:
-        text = f"  {each.value:.4f}  {', '.join(each.changes)}"
+        found = "failed" if each.failure else f"{each.value:.4f}"
+        text = f"  {found}  {', '.join(each.changes)}"
         console.print(text, event="trial", changes=each.changes, value=each.value)
     best = ranked[0]
     console.print("best settings, for the agreement:", event="best", changes=best.changes)

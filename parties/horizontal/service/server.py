@@ -184,14 +184,14 @@ class ServerSession:
         branches = Branches(cohort, journal)
         model, records = kept.model, list[Request]()
         for request in requests:
-            check = None if _is_of_all_clients(request) else self._check
+            check = None if _names_labels(request) else self._check
             runner = RequestRunner(
                 party, cohort, journal, branches, task, first_has_salt=True, check=check
             )
             model, _, record = runner.carry_out(request, model, kept.rounds)
             records.append(record)
         new = KeptModel(model, kept.rounds, (*kept.forgotten, *requests))
-        limited = not any(_is_of_all_clients(each) for each in requests)
+        limited = not any(_names_labels(each) for each in requests)
         own = {
             "audit": self._audit(records, limited=limited),
             "before": kept.digest,
@@ -271,9 +271,9 @@ class ServerSession:
         return any(each.state in waiting for each in self._desk.requests())
 
 
-def _is_of_all_clients(request: RequestBase) -> bool:
-    """Whether a request forgets labels of all clients, so that validation rows lose them too."""
-    return request.client is None
+def _names_labels(request: RequestBase) -> bool:
+    """Whether a request forgets labels, which validation rows have too, so that accuracy falls."""
+    return bool(getattr(request, "classes", ()))
 
 
 def _guarantee(records: Sequence[Request]) -> Guarantee:

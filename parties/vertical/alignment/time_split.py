@@ -6,6 +6,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.rows import IN_TEST, IN_TRAINING, IN_VALIDATION, time_parts
@@ -28,12 +29,20 @@ def send_parts(party: VerticalParty, hub: Hub, rows: Index) -> NDArray[np.uint8]
 
     Raises:
         LookupError: the party has no dates.
+        PolicyError: too many rows have one date, so that no training or validation rows are left.
     """
     if party.agreement.split.kind != "time":
         return None
     if party.holding.times is None:
         raise LookupError("the active party's data has no dates")
     parts = time_parts(party.agreement.split, party.holding.times[rows])
+    for part, name in ((IN_TRAINING, "training"), (IN_VALIDATION, "validation")):
+        if not (parts == part).any():
+            raise PolicyError(
+                f"the split by time leaves no {name} rows: rows of one date stay together, and the "
+                f"{len(rows)} common rows have too few different dates",
+                "use a column with finer dates, or split.kind = 'keyed'",
+            )
     hub.broadcast(vfl_pb2.SplitRows(), parts)
     return parts
 

@@ -341,12 +341,16 @@ def give_module(name: str, module: nn.Module) -> tuple[str, nn.Module]:
         given = copy.deepcopy(module).cpu()
     except Exception as error:  # of any code
         raise ConfigError(f"{name} cannot be copied: {error}", "remove what it stores") from error
-    digest = _object_digest(given)
-    return digest, _GIVEN.setdefault(digest, given)
+    content, digest, number = _object_digest(given), "", 0
+    while not digest or digest in _GIVEN:  # each object has an entry of its own
+        digest = f"sha256:{sha256(content + number.to_bytes(8)).hexdigest()}"
+        number += 1
+    _GIVEN[digest] = given
+    return digest, given
 
 
-def _object_digest(module: nn.Module) -> str:
-    """The digest of a network's layers, code and weights, in the format of the agreement."""
+def _object_digest(module: nn.Module) -> bytes:
+    """The digest of a network's layers, plain attributes, code and weights, 32 bytes."""
     found = sha256(repr(module).encode())
     kinds = {kind for part in module.modules() for kind in type(part).__mro__}
     own = [kind for kind in kinds if not kind.__module__.startswith(("torch.", "builtins"))]
@@ -354,10 +358,21 @@ def _object_digest(module: nn.Module) -> str:
         for name, each in sorted(vars(kind).items()):
             if isinstance(each, FunctionType):
                 found.update(name.encode() + _code(each.__code__))
+    for place, part in module.named_modules():
+        for name, value in sorted(vars(part).items()):
+            if not name.startswith("_"):
+                found.update(f"{place} {name} {_attribute(value)}".encode())
     for name, tensor in module.state_dict().items():
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
         found.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return f"sha256:{found.hexdigest()}"
+    return found.digest()
+
+
+def _attribute(value: object) -> str:
+    """An attribute of a layer as text that does not depend on the process."""
+    if isinstance(value, bool | int | float | str | tuple | list | None):
+        return repr(value)
+    return getattr(value, "__qualname__", type(value).__qualname__)
 
 
 def _code(code: CodeType) -> bytes:

@@ -86,3 +86,13 @@ def test_every_batch_file_and_the_image_folder_are_checked(tmp_path: Path) -> No
         settings = validate_table(VerticalPartySettings, {"data": data}, tmp_path, "")
         examined = SimpleNamespace(settings=settings, folder=tmp_path)
         assert data_files(examined) == [tmp_path / name for name in names]
+
+
+def test_a_split_by_time_needs_a_column_with_dates(party_folder: PartyFolder) -> None:
+    party_folder.agreed[HUB] = '[split]\nkind = "time"'
+    expect_failure(party_folder, HUB, 4, "divides the rows by a date")
+
+
+def test_dates_that_nothing_uses_are_named(party_folder: PartyFolder) -> None:
+    party_folder.settings(SPOKE, data='time = "age"')
+    expect_failure(party_folder, SPOKE, 4, "nothing uses data.time")

@@ -42,7 +42,8 @@ def test_the_figures_of_a_run_reach_both_trackers(
     board, store = tmp_path / "board", tmp_path / "store"
     words = ["simulate", "digits", "--in-process", "--out", str(tmp_path / "runs")]
     words += ["--track", f"tensorboard:{board}", "--track", f"mlflow:{store}"]
-    for each in SHORT:
+    weights = ",".join(f'"{name}"=1.5' for name in "0123456789")
+    for each in (*SHORT, f"training.class_weights={{{weights}}}"):
         words += ["--set", each]
     found = CliRunner().invoke(app, words, catch_exceptions=False)
     assert found.exit_code == 0, found.output
@@ -63,7 +64,7 @@ def test_the_figures_of_a_run_reach_both_trackers(
     client = MlflowClient(str(store))
     experiment = client.get_experiment_by_name("digits")
     (run,) = client.search_runs([experiment.experiment_id])
-    assert run.info.status == "FINISHED"
+    assert run.info.status == "FINISHED", found.output
     assert run.data.params["training.epochs"] == "3"
     history = client.get_metric_history(run.info.run_id, "training/loss")
     assert sorted((each.step, each.value) for each in history) == wanted
@@ -74,7 +75,10 @@ def test_the_figures_of_a_run_reach_both_trackers(
 class FullDisk:
     """A tracker that cannot write."""
 
-    name = "TensorBoard"
+    name, closed = "TensorBoard", False
+
+    def close(self) -> None:
+        self.closed = True
 
     def write(self, *_: object) -> None:
         """Fail as a full disk does."""
@@ -83,13 +87,15 @@ class FullDisk:
 
 def test_a_tracker_that_fails_does_not_end_the_run() -> None:
     events: list[Event] = []
-    found = Tracking([FullDisk()], "wood", events.append)  # type: ignore[list-item]
+    disk = FullDisk()
+    found = Tracking([disk], "wood", events.append)  # type: ignore[list-item]
     reporter = ProgressReporter("hub", found.receive)
     reporter.measured("training", 1, {"loss": 0.5})
     reporter.measured("training", 2, {"loss": 0.4})
     kinds = [each["event"] for each in events]
     assert kinds == ["figures", "warning", "figures"]
     assert "No space left" in events[1]["text"]
+    assert disk.closed
 
 
 def test_only_finite_numbers_are_sent() -> None:

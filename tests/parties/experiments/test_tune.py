@@ -96,3 +96,27 @@ def test_other_modes_and_trainings_without_validation_rows_are_refused(tmp_path:
     words = [*WORDS, "--out", str(tmp_path), "--set", "split.validation=0.0"]
     found = CliRunner().invoke(app, [*words, "--set", "training.patience=3"])
     assert found.exit_code == 3
+
+
+def test_a_training_that_diverges_is_ranked_last(tmp_path: Path) -> None:
+    events = tune(tmp_path, "--try", "training.learning_rate=[1e30, 0.003]")
+    trials = [each for each in events if each["event"] == "trial"]
+    assert [each["changes"] for each in trials] == [
+        ["training.learning_rate=0.003"],
+        ["training.learning_rate=1e30"],
+    ]
+    assert any("not finite" in each.get("text", "") for each in events)
+
+
+def test_a_wrong_value_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    words = [*WORDS, "--out", str(tmp_path), "--try", "training.learning_rate=[0.01, -1]"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 3
+    assert not [*tmp_path.iterdir()]
+
+
+def test_other_party_settings_are_trained_anew(tmp_path: Path) -> None:
+    one = ("--try", "training.learning_rate=[0.003]")
+    tune(tmp_path, *one)
+    again = tune(tmp_path, *one, "--set", "settings.left.threads=2")
+    assert sum(each["event"] == "progress" for each in again)
