@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from time import time
 from typing import Any, Protocol
 
 from configs.errors import ConfigError
@@ -89,19 +91,24 @@ class MlflowTracker:
                 f"MLflow at {address or 'its default address'} cannot be used: {error.message}",
                 "check the address in --track mlflow:ADDRESS",
             ) from error
-        self._finished, self._written = False, list[Any]()
+        self._finished, self._written = False, list[Future[Any]]()
+        self._thread = ThreadPoolExecutor(1)
 
     def write(self, series: str, step: int, figures: Mapping[str, float]) -> None:
-        """Log one metric per figure, in a thread of MLflow."""
-        for name, value in figures.items():
-            key = _allowed(f"{series}/{name}")
-            done = self._client.log_metric(self._run, key, value, step=step, synchronous=False)
-            self._written.append(done)
+        """Log one metric per figure, in a thread, so that a slow service does not delay the run."""
+        from mlflow.entities import Metric
+
+        now = int(1000 * time())
+        metrics = [
+            Metric(_allowed(f"{series}/{name}"), value, now, step)
+            for name, value in figures.items()
+        ]
+        self._written.append(self._thread.submit(self._client.log_batch, self._run, metrics))
 
     def finish(self, settings: Mapping[str, str], folder: Path) -> None:
         """Log the report and the record as artefacts, and the settings as parameters."""
-        for each in self._written:  # MLflow must not read a metric that is being written
-            each.wait()  # raises an error if the service failed meanwhile
+        for each in self._written:
+            each.result()  # raises an error if the service failed meanwhile
         for name in (REPORT, METRICS):
             self._client.log_artifact(self._run, str(folder / name))
         for key, value in settings.items():
@@ -110,6 +117,7 @@ class MlflowTracker:
 
     def close(self) -> None:
         """End the run, as failed if it did not finish."""
+        self._thread.shutdown(cancel_futures=True)
         self._client.set_terminated(self._run, "FINISHED" if self._finished else "FAILED")
 
 
