@@ -138,7 +138,11 @@ def test_three_steps_of_the_readme_produce_a_report(tmp_path: Path, port: int) -
     run_together([with_changes(program(each, port), SHORT) for each in parties], bank, shop)
     assert "withdrawn" in (bank / "runs" / "people" / "report.html").read_text()
     assert (shop / "runs" / "people" / "shop" / "model.safetensors").exists()
-    assert not {"report.html", "metrics.json"} & {path.name for path in shop.rglob("*")}
+    own = (shop / "runs" / "people" / "shop" / "report.html").read_text()
+    assert "Report of a passive party" in own
+    assert "withdrawn" not in own
+    assert [*shop.rglob("report.html")] == [shop / "runs" / "people" / "shop" / "report.html"]
+    assert not [*shop.rglob("metrics.json")]
 
 
 @pytest.fixture(scope="module")

@@ -143,9 +143,12 @@ def test_commands_of_the_guide_produce_a_report_on_two_machines(tmp_path: Path) 
 
 
 def assert_shop_has_no_results(shop: Path) -> None:
-    """Check that the shop has no labels, metrics or report."""
+    """Check that the shop has no labels or metrics, and no report but its own."""
     names = {path.name for path in shop.rglob("*")}
-    assert not names & {"report.html", "metrics.json", "ca.key", "bank.key", "bank.party.toml"}
+    assert not names & {"metrics.json", "officer.html", "ca.key", "bank.key", "bank.party.toml"}
+    reports = [*shop.rglob("report.html")]
+    assert reports == [shop / "runs/people/shop/report.html"]
+    assert "Report of a passive party" in reports[0].read_text()
 
 
 def assert_key_is_not_at_bank(bank: Path, shop: Path) -> None:
