@@ -363,7 +363,7 @@ class _Collector:
         self._labels.append(np.array([self._classes.get(text, UNKNOWN) for text in texts]))
 
     def _add_times(self, chunk: Chunk, faults: tuple[_Tally, _Tally]) -> None:
-        """Add the dates; ``faults`` are the tallies of absent dates, and of cells without one."""
+        """Add the dates; ``faults`` collect cells without a date, and cells with something else."""
         if self.roles.time is None:
             return
         times = np.zeros(len(chunk.numbers))

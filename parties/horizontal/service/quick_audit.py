@@ -8,8 +8,9 @@ from parties.horizontal.engine.training_plan import ORIGINAL
 from parties.report.columns import find_figure
 from parties.report.record import MethodRecord
 
-# Per row of the kind ``utility``: the share of rows that are predicted correctly. Of texts, for
-# which no rows validate: the mean of p^(1/t), see ``RowMetrics.probability``.
+# What is summed over the rows of each kind, and the name of its mean; the first kind is the
+# utility. Of rows, the correct predictions. Of texts, which have no validation part, p^(1/t), see
+# ``RowMetrics.probability``.
 _ROWS = ("correct", {"validation": "validation", "test": "test", "forgotten": "forgotten"})
 _TEXTS = (
     "probability",
@@ -65,11 +66,13 @@ def require_utility(methods: Sequence[MethodRecord], chosen: str, guard: float) 
     kind = next(iter(kinds))
     before, after = (_mean(by_name[name], kind, count)[0] for name in (ORIGINAL, chosen))
     if before is not None and after is not None and before - after > guard:
-        what = "accuracy on validation rows" if kind == "validation" else "retained answers' p"
+        what = "accuracy on validation rows"
+        if kind != "validation":
+            what = "the mean probability of retained answers"
         raise PolicyError(
             f"{what} fell from {before:.4f} to {after:.4f}, more than requests.guard allows",
-            "raise requests.guard, or choose another unlearning.method, at all parties, and train "
-            "again",
+            "set another unlearning.method at all parties, and start them again: the request is "
+            "then carried out by that method",
         )
 
 

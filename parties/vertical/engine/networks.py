@@ -89,7 +89,7 @@ class ActiveNetwork(nn.Module):
 def _build_top(
     agreement: VerticalAgreement, own: "OwnModule | None"
 ) -> ConcatHead | SumHead | OwnHead:
-    """The agreed top model; ``own`` is the active party's own one."""
+    """The agreed top model; ``own`` builds it if the active party has a network of its own."""
     outputs = agreement.labels.outputs
     widths = [party.width or 0 for party in agreement.feature_parties.values()]
     match agreement.top:

@@ -65,9 +65,10 @@ def assert_audited(
 
 @pytest.mark.slow
 def test_a_model_that_loses_too_much_is_not_delivered(tmp_path: Path) -> None:
+    base = ("training.rounds=20", "training.learning_rate=0.5", "split.validation=0.2")
     ascent = "unlearning.ewc_sga.ascent={rounds=3, epochs=3, learning_rate=0.3, clip=1.0}"
-    changes = ('unlearning.method="ewc-sga"', ascent, "unlearning.ewc_sga.recover.rounds=0")
-    changes = ("training.rounds=20", "training.learning_rate=0.5", "split.validation=0.2", *changes)
+    recover = "unlearning.ewc_sga.recover.rounds=0"
+    changes = (*base, 'unlearning.method="ewc-sga"', ascent, recover)
     federation, out = ClientFederation(tmp_path, changes), tmp_path / "runs"
     federation.train(out)
     before = the_models(federation, out)
@@ -80,6 +81,9 @@ def test_a_model_that_loses_too_much_is_not_delivered(tmp_path: Path) -> None:
     assert view.state is RequestState.QUARANTINED
     assert "more than requests.guard allows" in view.reason
     assert not equal(before["server"], the_models(federation, out)["server"])
+    other = ClientFederation(tmp_path, (*base, 'unlearning.method="fine-tune"'))
+    with other.serve(out) as service:  # as the error says
+        other.wait_certified(service, request)
 
 
 @pytest.mark.slow
