@@ -9,6 +9,8 @@ from typer import Typer
 from typer.testing import CliRunner
 
 # Commands import these modules when they need them; here, so that no import is measured below.
+import parties.cli.modes
+import parties.experiments.tracking
 import parties.vertical.active
 import parties.vertical.in_process
 import parties.vertical.run_party  # noqa: F401
