@@ -8,8 +8,9 @@
   (``tests/parties/request_kills.py``). A life fails if the request is lost or carried out twice, if
   a file of the final models differs from that of the life without a kill, if a receipt does not
   verify at a party, or if a forgotten row is found;
-- *client kills*: the same for the request of a client of a server, in the horizontal mode
-  (``tests/parties/client_federation.py``), with one kill;
+- *client kills*, *text kills*: the same for the request of a client of a server, in the horizontal
+  mode (``tests/parties/client_federation.py``) and in the language mode
+  (``tests/parties/language/kept_ferries.py``), with one kill;
 - *changes*: every bit of the receipt and of the exported journal of the life without a kill, and
   bytes of the records in a journal's file (``tests/parties/request_damage.py``);
 - *power loss*: one life of a request is recorded, call by call; just before each ``fsync`` of each
@@ -67,6 +68,7 @@ from request_series import RequestSeries, Series
 from weeks import Life, Weeks
 
 from parties.experiments.provenance import Provenance
+from tests.parties.language.kept_ferries import TextKills
 
 SIZES = (10, 10, 20, 20, 30, 40, 60, 80, 130, 200)  # rows of each request of a series
 SEEDS = range(int(os.environ.get("VFL_BENCH_SEEDS", "5")))
@@ -74,10 +76,15 @@ SHARE = 0.15  # of the rows of Adult: all rows would take hours on two cores
 METHODS = ("retrain-local", "fedora")  # fedora is the default of the agreements
 COMMON = ("unlearn=[]", "limits.checkpoint_seconds=5")
 POINT = 1.0  # largest difference of the mean accuracy from that of a Retrain, in points
+LEAK = 0.05  # largest difference of the AUC of the attack from that with all parties
 KEPT = 4.0  # largest size of what is kept, over that of the model
 IMAGES = int(os.environ.get("VFL_BENCH_IMAGES", "10000"))  # losses of power at most
 LIVES = int(os.environ.get("VFL_BENCH_LIVES", "10000"))  # lives with one kill at most
 PAIRS = int(os.environ.get("VFL_BENCH_PAIRS", "200"))  # lives with two kills
+CLIENT_KILLS = {
+    "client request kills": ("horizontal", ClientKills),
+    "text request kills": ("language", TextKills),
+}
 ABSENT_SHARE = 0.05  # of the training rows, in a request while a party is absent
 WEEKS, FIRST = 10, 0.7  # weeks, and the fraction of the rows in the first training
 SECONDS, RATE = 600.0, 10.0  # duration of the predictions, and predictions a second
@@ -91,7 +98,10 @@ def request_sections(data: Path) -> dict[str, Callable[[Report], Iterator[Row]]]
     federations = {"digits": _digits, "Adult": _adult}
     return {
         "request kills": lambda report: _kills(_lives(), report),
-        "client request kills": _client_kills,
+        **{
+            section: partial(_client_kills, section, *each)
+            for section, each in CLIENT_KILLS.items()
+        },
         "request changes": lambda report: _damage(_lives(), _folder(), report),
         "request search": lambda report: _search(_lives()),
         "request series of digits": lambda report: _series("digits", data, _digits, report),
@@ -133,15 +143,18 @@ def _kills(kills: RequestKills, report: Report) -> Iterator[Row]:
     yield at_most(title, len(failed), 0, f"of {len(kills.finished)}; {len(single)} boundaries")
 
 
-def _client_kills(report: Report) -> Iterator[Row]:
-    code = Provenance.here(SECTIONS["client request kills"].scope).code
-    kills = ClientKills(ROOT / "build" / "requests" / code[:12] / "clients")
+def _client_kills(
+    section: str, mode: str, kind: type[ClientKills], report: Report
+) -> Iterator[Row]:
+    """Kills at the boundaries of the request of a client."""
+    code = Provenance.here(SECTIONS[section].scope).code
+    kills = kind(ROOT / "build" / "requests" / code[:12] / mode)
     single = kills.single()
     lives = single[:LIVES]
     for number, each in enumerate(kills.run(lives), len(kills.finished) + 1):
-        report(f"requests of clients: life {number} of {len(lives)}: {each.names}")
+        report(f"{section}: life {number} of {len(lives)}: {each.names}")
     failed = [each for each in kills.finished if each.failures]
-    title = "horizontal: a client's request after the run, lives with one kill"
+    title = f"{mode}: a client's request after the run, lives with one kill"
     yield shown(f"{title}, each at another boundary", len(kills.finished),
                 f"of {len(single)} boundaries")  # fmt: skip
     yield at_most(f"{title}, that lost the request, did it twice or ended differently", len(failed),
@@ -291,6 +304,10 @@ def _rows_of_absences(title: str, found: list[Absence]) -> Iterator[Row]:
               f"{mean(gaps):+.2f}; {min(gaps):+.2f} to {max(gaps):+.2f}",
               f"points, {len(found)} seeds", f"at most {POINT:g} below",
               mean(gaps) >= -POINT)  # fmt: skip
+    leaks = [each.leak_during - each.leak_after for each in found]
+    yield Row(f"{title}: AUC of the attack on its rows before its return minus that after it",
+              f"{mean(leaks):+.3f}; {min(leaks):+.3f} to {max(leaks):+.3f}",
+              f"{len(found)} seeds", f"within {LEAK:g}", abs(mean(leaks)) <= LEAK)  # fmt: skip
     yield shown(f"{title}: time until predictions without its rows",
                 round(mean(each.seconds for each in found), 1), "s")  # fmt: skip
     yield at_most(

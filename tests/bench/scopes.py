@@ -109,6 +109,13 @@ SECTIONS: Mapping[str, Section] = {
          "parties/horizontal/client_store.py", "parties/horizontal/service/kept_model.py",
          "parties/horizontal/requests.py", "parties/horizontal/methods/fine_tune.py"),
     ),
+    "text request kills": Section(
+        "docs/requests.json",
+        (*CLIENTS, *CRASHES, "unlearning/receipts/", "parties/horizontal/service/",
+         "parties/horizontal/admission.py", "parties/horizontal/client.py",
+         "parties/horizontal/client_store.py", "parties/horizontal/requests.py",
+         "parties/language/", "unlearning/language/"),
+    ),
     "client kills": Section(FEDERATED, (*CLIENTS, *CRASHES, "parties/horizontal/admission.py")),
     "method kills": Section(
         BENCH, (*CRASHES, *VERTICAL, *HORIZONTAL, "parties/language/methods/",

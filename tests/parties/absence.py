@@ -5,14 +5,24 @@ import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from time import monotonic, sleep
 from typing import Any
 
+import torch
 from request_federation import PATIENCE, RequestFederation, Service
+from torch import Tensor
 
+from parties.requests.events import VerifiedBody
+from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.party_state import unpack_ids
-from parties.vertical.kept_model import party_models
+from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.kept_model import party_models, present_version
+from parties.vertical.methods.fallback import fit_fallback_top, kept_embeddings
+from protocol.hub import Hub
+from unlearning.audit.forgetting import label_log_odds
+from unlearning.audit.scores import ScoredRows, within_class_auc
 
 PART = 500  # IDs of one HTTP request
 
@@ -28,6 +38,10 @@ class Absence:
         answered: predictions about rows of the request, the party being absent; 0 is right.
         equal: whether every party has the same parameters as after the same request with all
             parties.
+        leak_during: AUC of the attack on the fallback model, which takes rows with a high log-odds
+            of their label for forgotten rows, among test rows of the same class. The attacker has
+            the embeddings of the forgotten rows, which the active party still keeps.
+        leak_after: the same of the model after the request, from the journal.
     """
 
     during: float
@@ -35,6 +49,8 @@ class Absence:
     seconds: float
     answered: int
     equal: bool
+    leak_during: float
+    leak_after: float
 
 
 def live_through_absence(federation: RequestFederation, away: str, share: float) -> Absence:
@@ -60,15 +76,59 @@ def live_through_absence(federation: RequestFederation, away: str, share: float)
         seconds = monotonic() - began
         answered = sum("class" in each for each in _predict(service, asked))
         during = _accuracy(service, truth)
+        middle = federation.folder / "middle"
+        shutil.copytree(out, middle)
         service.start(away)
         federation.wait_certified(service, request)
         after = _accuracy(service, truth)
+    leaks = (
+        _leak_of_fallback(federation, middle, rows, test),
+        _leak_in_journal(federation, out, request),
+    )
     with federation.serve(present) as service:
         request = federation.request(hub, present, rows)
         federation.wait_certified(service, request)
     same = all(_digest(federation, name, out) == _digest(federation, name, present)
                for name in federation.roles)  # fmt: skip
-    return Absence(during, after, seconds, answered, same)
+    return Absence(during, after, seconds, answered, same, *leaks)
+
+
+def _leak_of_fallback(
+    federation: RequestFederation, out: Path, rows: Sequence[int], test: Sequence[int]
+) -> float:
+    """The AUC of the attack on the fallback model that the active party fits without ``rows``."""
+    with federation.local(federation.hub, out, reads_data=True) as local:
+        party = local.party
+    store = party_models(party)
+    model = SplitModel.resume(party, Hub({}), store, present_version(store), store.offer().run)
+    found = kept_embeddings(model)
+    assert found is not None
+    labels, embeddings = model.labels.clone(), found.clone()
+    gone = torch.tensor(rows)
+    model.forget(gone.numpy())
+    embeddings[gone] = 0
+    fit_fallback_top(model, embeddings)
+    network = model.local_model.model.network
+    assert isinstance(network, ActiveNetwork)
+    widths = [each.width or 0 for each in party.agreement.feature_parties.values()]
+
+    def scored(chosen: Tensor) -> ScoredRows:
+        with torch.no_grad():
+            logits = network(list(torch.split(found[chosen], widths, dim=1)))
+        scores = label_log_odds(logits, labels[chosen])
+        return ScoredRows(scores.double().numpy(), labels[chosen].numpy())
+
+    auc = within_class_auc(scored(gone), scored(torch.tensor(test)))
+    assert auc is not None
+    return auc.value
+
+
+def _leak_in_journal(federation: RequestFederation, out: Path, request: str) -> float:
+    """The AUC of the attack on the model after the request, which the active party recorded."""
+    with federation.desk(federation.hub, out) as desk:
+        bodies = [each.body for each in desk.journal.events(request)]
+    audit = next(each.audit for each in bodies if isinstance(each, VerifiedBody))
+    return float(audit["membership_auc"])
 
 
 def _digest(federation: RequestFederation, name: str, out: Any) -> str:

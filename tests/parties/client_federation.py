@@ -147,6 +147,9 @@ class ClientFederation(RequestFederation):
 class ClientKills(RequestKills):
     """The lives of a client's request; finished ones are remembered in ``folder``."""
 
+    client = CLIENTS[1]  # which requests that its rows are forgotten
+    fraction = "1"  # of its rows
+
     def _open(self, folder: Path) -> RequestFederation:
         return ClientFederation(folder)
 
@@ -154,4 +157,5 @@ class ClientKills(RequestKills):
         federation = self.federation
         assert isinstance(federation, ClientFederation)
         federation.train(self.trained)
-        self._live_with(federation.ask("elm", self.trained), {})
+        request = federation.ask(self.client, self.trained, fraction=self.fraction)
+        self._live_with(request, {})

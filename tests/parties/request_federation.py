@@ -149,12 +149,12 @@ class RequestFederation:
         return RequestFederation(self.folder, self.config, (*same, *changes), self._data)
 
     @contextmanager
-    def local(self, name: str, out: Path) -> Iterator[VerticalDesk]:
-        """One party without its data, and its open journal, as a command has them."""
+    def local(self, name: str, out: Path, *, reads_data: bool = False) -> Iterator[VerticalDesk]:
+        """One party, without its data by default, and its open journal, as a command has them."""
         config: VerticalConfig = read_runnable(self.config, list(self.changes), name)
         self.state(name, out).mkdir(parents=True, exist_ok=True)
         options = StartOptions(out, self._data, self.keys)
-        with open_local_desk(config, name, options) as local:
+        with open_local_desk(config, name, options, reads_data=reads_data) as local:
             yield local
 
     def party(self, name: str, out: Path) -> VerticalParty:

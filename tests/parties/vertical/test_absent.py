@@ -337,3 +337,5 @@ def test_processes_predict_without_the_rows_while_one_is_down(tmp_path: Path) ->
     found = live_through_absence(federation, "right", share=0.1)
     assert found.answered == 0
     assert found.equal
+    assert 0 < found.leak_during < 1
+    assert 0 < found.leak_after < 1
