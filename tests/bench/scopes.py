@@ -114,7 +114,7 @@ SECTIONS: Mapping[str, Section] = {
         (*CLIENTS, *CRASHES, "unlearning/receipts/", "parties/horizontal/service/",
          "parties/horizontal/admission.py", "parties/horizontal/client.py",
          "parties/horizontal/client_store.py", "parties/horizontal/requests.py",
-         "parties/language/", "unlearning/language/"),
+         "parties/language/", "unlearning/llm/"),
     ),
     "client kills": Section(FEDERATED, (*CLIENTS, *CRASHES, "parties/horizontal/admission.py")),
     "method kills": Section(
