@@ -67,6 +67,15 @@ SetOption = Annotated[
 FormatOption = Annotated[
     Format, typer.Option("--format", help="Print text for people or JSON lines for programs.")
 ]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Spread the work over the Ray cluster at this address, or 'local': over the cores of "
+        "this machine. All nodes need this version of vfl; data are read here and sent to them.",
+    ),
+]
 BeginOption = Annotated[
     Begin,
     typer.Option(

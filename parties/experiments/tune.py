@@ -6,29 +6,41 @@ row of the agreement trains or validates a model.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import product
 from math import inf
 from pathlib import Path
-from typing import Any, Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import tomlkit
 from tomlkit.exceptions import ParseError
 
 from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
+from parties.common.atomic_file import write_atomically
 from parties.common.errors import PartyError
+from parties.common.progress import ProgressListener
+from parties.data.holding import Holding
 from parties.report import METRICS
 from parties.report.record import Training, read_record
+from parties.session.simulation import SimulationPlan
+from parties.vertical.in_process import read_holdings, run_in_process
 from protocol.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from parties.experiments.ray_tasks import RayTasks
 
 RATE: Final = "training.learning_rate"
 # Settings that leave the rows as they are, so that all trainings have the same validation rows.
 SEARCHED: Final = ("training.", "top.", "parties.")
 # What a training alone needs. Requests and the models of single parties are left out.
 _ALONE: Final = ("unlearn=[]", 'requests.keep="nothing"', "evaluation.alone=false")
-Train = Callable[[Sequence[str], Path], dict[str, Any]]
+# The number of a training, and the record of the run, or the error if the training failed.
+Trained: TypeAlias = tuple[int, dict[str, Any] | PartyError | ProtocolError]
+# Trains with each of several changes, given with a folder; yields the trainings as they end.
+TrainAll: TypeAlias = Callable[[Sequence[tuple[Sequence[str], Path]]], Iterator[Trained]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +101,7 @@ _FORM = f"write a list, such as --try '{RATE}=[0.001, 0.003]'"
 
 
 def search(
-    tried: Sequence[tuple[str, ...]], folder: Path, agreed: str, train: Train
+    tried: Sequence[tuple[str, ...]], folder: Path, agreed: str, train: TrainAll
 ) -> Iterator[TriedSettings]:
     """Train with every combination; finished trainings are read from ``folder``.
 
@@ -98,21 +110,84 @@ def search(
         folder: folder of the trainings.
         agreed: what the trainings depend on beside the combination, as text; part of the name of a
             training's folder.
-        train: trains with changed settings, writes the record below the given folder and returns
-            it.
+        train: trains with changed settings, given with the folder of each training, and writes the
+            record of each below its folder.
+
+    Yields:
+        The finished trainings first, then each other one when it ends.
 
     Raises:
         ConfigError: the training has no validation rows.
     """
+    missing = list[tuple[tuple[str, ...], tuple[str, ...], Path]]()
     for changes in tried:
         wanted = (*changes, *_ALONE)
         place = folder / sha256(repr((agreed, wanted)).encode()).hexdigest()[:16]
-        try:
-            found = _finished(place) or train(wanted, place)
-        except (PartyError, ProtocolError) as error:  # such as a training that diverged
-            yield TriedSettings(changes, inf, str(error))
+        found = _finished(place)
+        if found is None:
+            missing.append((changes, wanted, place))
         else:
             yield TriedSettings(changes, _value(found))
+    for number, result in train([(wanted, place) for _, wanted, place in missing]):
+        changes = missing[number][0]
+        if isinstance(result, dict):
+            yield TriedSettings(changes, _value(result))
+        else:  # such as a training that diverged
+            yield TriedSettings(changes, inf, str(result))
+
+
+def train_in_turn(
+    train: Callable[[Sequence[str], Path], dict[str, Any]],
+    jobs: Sequence[tuple[Sequence[str], Path]],
+) -> Iterator[Trained]:
+    """Train one after another in this process."""
+    for number, (changes, folder) in enumerate(jobs):
+        try:
+            yield number, train(changes, folder)
+        except (PartyError, ProtocolError) as error:
+            yield number, error
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedRun:
+    """What another machine needs for a training: the plan, its config file, and the data."""
+
+    plan: SimulationPlan
+    text: str  # of the config file
+    holdings: Mapping[str, Holding]  # by party
+
+    @classmethod
+    def read(cls, plan: SimulationPlan, listener: ProgressListener) -> Self:
+        """Read the config and the data of all parties; see ``set_up_party`` for the errors."""
+        with TemporaryDirectory() as folder:  # no earlier run of a party changes its data
+            holdings = read_holdings(replace(plan, out=Path(folder)), listener)
+        return cls(plan, plan.config.read_text(), holdings)
+
+    def train(self, changes: Sequence[str]) -> dict[str, Any] | PartyError | ProtocolError:
+        """Train with further changes of the settings; return the record, or why it failed."""
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            config = folder / self.plan.config.name
+            config.write_text(self.text)
+            every = (*self.plan.changes, *changes)
+            plan = replace(self.plan, config=config, changes=every, out=folder / "runs", data=None)
+            try:
+                return run_in_process(plan, lambda _: None, self.holdings)
+            except (PartyError, ProtocolError) as error:
+                return error
+
+
+def train_on_ray(
+    tasks: "RayTasks", run: ShippedRun, jobs: Sequence[tuple[Sequence[str], Path]]
+) -> Iterator[Trained]:
+    """Train on all nodes of a Ray cluster at once; this process writes the records."""
+    shared = tasks.share(run)
+    for number, found in tasks.run(ShippedRun.train, [(shared, each) for each, _ in jobs]):
+        if isinstance(found, dict):
+            place = jobs[number][1] / read_record(found).run.federation
+            place.mkdir(parents=True, exist_ok=True)
+            write_atomically(place / METRICS, json.dumps(found).encode())
+        yield number, found
 
 
 def _finished(folder: Path) -> dict[str, Any] | None:

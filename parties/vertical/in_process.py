@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ import torch
 from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from parties.common.progress import ProgressListener
+from parties.data.holding import Holding
 from parties.data.party_settings import VerticalConfig
 from parties.data.predictions import Predictions
 from parties.data.requested_ids import all_ids, id_columns, parse_ids
@@ -35,8 +37,17 @@ from protocol.errors import Aborted
 _Result = TypeVar("_Result")
 
 
-def run_in_process(plan: SimulationPlan, listener: ProgressListener) -> dict[str, Any]:
+def run_in_process(
+    plan: SimulationPlan,
+    listener: ProgressListener,
+    holdings: Mapping[str, Holding] | None = None,
+) -> dict[str, Any]:
     """Run every party in a thread of this process.
+
+    Args:
+        plan: the config, the folder of the runs, and the folder of the data.
+        listener: receives progress and warnings.
+        holdings: the data of each party, read and checked earlier; None: the parties read them.
 
     Returns:
         The metrics of the run.
@@ -50,7 +61,13 @@ def run_in_process(plan: SimulationPlan, listener: ProgressListener) -> dict[str
         options = federation.options(plan)
         # Set up all parties before any thread starts, so that unreadable data ends the run at once.
         ready = {
-            name: set_up_party(federation.config, name, options, listener)
+            name: set_up_party(
+                federation.config,
+                name,
+                options,
+                listener,
+                None if holdings is None else partial(_given, holdings[name]),
+            )
             for name in federation.names
         }
         for each in ready.values():
@@ -63,6 +80,20 @@ def run_in_process(plan: SimulationPlan, listener: ProgressListener) -> dict[str
     if metrics is None:
         raise RuntimeError("the active party returned no metrics")
     return metrics
+
+
+def _given(holding: Holding, *_: Any, **__: Any) -> Holding:
+    """The data of a party, in place of a function that reads them."""
+    return holding
+
+
+def read_holdings(plan: SimulationPlan, listener: ProgressListener) -> dict[str, Holding]:
+    """Read and check the data of every party; see ``set_up_party`` for the errors."""
+    with _federation(plan) as federation:
+        return {
+            name: set_up_party(federation.config, name, federation.options(plan), listener).holding
+            for name in federation.names
+        }
 
 
 def predict_in_process(

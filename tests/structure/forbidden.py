@@ -9,7 +9,7 @@ from structure.source import FUNCTION, Culprit, Source, module_name
 MAY_USE_ENVIRONMENT = {
     "parties/cli/options.py",
     "parties/common/device.py",
-    "parties/horizontal/simulation/ray_workers.py",
+    "parties/horizontal/simulation/ray_nodes.py",
     "protocol/__init__.py",
 }
 # Modules that can execute the data they load.

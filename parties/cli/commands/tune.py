@@ -1,5 +1,8 @@
 """``vfl tune``: chooses settings of the training by trainings on this machine."""
 
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,15 +15,17 @@ from parties.cli.options import (
     DebugOption,
     Format,
     FormatOption,
+    RayOption,
     SetOption,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from configs.agreement import VerticalAgreement
-    from parties.common.progress import Event
-    from parties.experiments.tune import TriedSettings
+    from parties.common.progress import Event, ProgressListener
+    from parties.experiments.tune import TrainAll, TriedSettings
+    from parties.session.simulation import SimulationPlan
 
 TryOption = Annotated[
     list[str] | None,
@@ -34,7 +39,7 @@ TryOption = Annotated[
 ]
 
 
-def tune_command(
+def tune_command(  # noqa: PLR0913  one parameter per option
     *,
     config: Annotated[
         Path,
@@ -52,21 +57,23 @@ def tune_command(
         ),
     ] = Path("runs/tune"),
     changes: SetOption = None,
+    ray: RayOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
     """Choose settings of the training by the loss on validation rows.
 
-    All parties train on this machine, in this process, once for every
-    combination of settings, with the same training and validation rows. The
-    combination with the lowest validation loss wins, or with the highest AUC
+    All parties train on this machine, in this process, or on a Ray cluster
+    with --ray, once for every combination of settings, with the same training
+    and validation rows. The combination with the lowest validation loss wins,
+    or with the highest AUC
     if training.monitor is auc; no figure of test rows is shown. Write the
     printed settings into the agreement.
 
     Exit codes: as those of vfl simulate.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
-    console.run(lambda: _tune(config, tried or [], data, out, changes or [], console))
+    console.run(lambda: _tune(config, tried or [], data, out, changes or [], ray, console))
 
 
 def _tune(
@@ -75,6 +82,7 @@ def _tune(
     data: Path | None,
     out: Path,
     changes: list[str],
+    ray: str | None,
     console: Console,
 ) -> None:
     from parties.cli.modes import read_runnable
@@ -88,25 +96,41 @@ def _tune(
     for each in choices:  # a wrong value is refused before anything is trained
         read_runnable(plan.config, [*changes, *each])
     roles: dict[str, str] = {name: each.role for name, each in agreement.parties.items()}
-    with console.progress(roles) as listener:
-
-        def without_notes(event: "Event") -> None:
-            if event["event"] != "note":  # such as that no model is kept
-                listener(event)
-
-        def train(changed: "Sequence[str]", folder: Path) -> dict[str, Any]:
-            from parties.vertical.in_process import run_in_process
-
-            one = plan_simulation(config, (*changes, *changed), folder, data)
-            return run_in_process(one, without_notes)
-
-        settings = [read.settings(name).model_dump_json() for name in agreement.parties]
-        known = (__version__, agreement.model_dump_json(), settings, plan.config.resolve(), data)
+    parties = [read.settings(name) for name in agreement.parties]
+    settings = [each.model_dump_json() for each in parties]
+    known = (__version__, agreement.model_dump_json(), settings, plan.config.resolve(), data)
+    with console.progress(roles) as listener, _trainer(plan, parties, ray, listener) as train:
         trials = []
         for number, trial in enumerate(search(choices, out, repr(known), train), 1):
             trials.append(trial)
             listener({"event": "note", "party": "vfl", "text": _line(number, len(choices), trial)})
     _show(trials, agreement, console)
+
+
+@contextmanager
+def _trainer(
+    plan: "SimulationPlan", parties: "Sequence[Any]", ray: str | None, listener: "ProgressListener"
+) -> "Iterator[TrainAll]":
+    """Yield what trains: this process, or a Ray cluster; ``parties`` are the party settings."""
+    from parties.experiments.tune import ShippedRun, train_in_turn, train_on_ray
+
+    def without_notes(event: "Event") -> None:
+        if event["event"] != "note":  # such as that no model is kept
+            listener(event)
+
+    def train(changed: "Sequence[str]", folder: Path) -> dict[str, Any]:
+        from parties.vertical.in_process import run_in_process
+
+        one = replace(plan, changes=(*plan.changes, *changed), out=folder)
+        return run_in_process(one, without_notes)
+
+    if ray is None:
+        yield partial(train_in_turn, train)
+        return
+    from parties.experiments.ray_tasks import RayTasks
+
+    with RayTasks(ray, max(each.threads for each in parties)) as tasks:
+        yield partial(train_on_ray, tasks, ShippedRun.read(plan, without_notes))
 
 
 def _vertical(agreement: Any) -> "VerticalAgreement":

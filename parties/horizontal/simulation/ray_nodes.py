@@ -1,5 +1,7 @@
-"""Nodes of a Ray cluster: the check of their programs, their cores and their GPUs."""
+"""A Ray cluster: the connection, the check of the nodes' programs, their cores and their GPUs."""
 
+import logging
+import os
 from collections.abc import Callable
 from hashlib import sha256
 from importlib import import_module
@@ -17,8 +19,42 @@ PACKAGES = ("configs", "models", "parties", "protocol", "psi", "unlearning")
 MAX_SECONDS = 120.0  # time limit for the answer of one node
 
 
-def check_nodes() -> None:
-    """Check that every node that can run clients has the version and the code of this machine.
+def connect(address: str | None, cores: int | None, origin: str) -> None:
+    """Start Ray on this machine, or connect to a cluster.
+
+    Args:
+        address: address of the cluster; None: start Ray on this machine.
+        cores: number of cores that Ray uses on this machine; None: all.
+        origin: the setting or option with the address, for errors.
+
+    Raises:
+        ConfigError: Ray cannot be started or reached.
+    """
+    # Only this variable stops Ray from sending usage statistics to its developers.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Seconds for which Ray waits for its first process, which a busy machine starts slowly.
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")
+    here = address is None
+    try:
+        ray.init(
+            address="local" if here else address,
+            num_cpus=(cores or os.cpu_count() or 1) if here else None,
+            include_dashboard=False if here else None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConfigError(
+            f"{origin}: cannot use Ray at {address or 'this machine'}: {error}",
+            "start Ray with: ray start --head; if Ray there uses a token, set RAY_AUTH_MODE=token "
+            "and RAY_AUTH_TOKEN_PATH here, too",
+        ) from error
+
+
+def check_nodes(origin: str) -> None:
+    """Check that every node that can run tasks has the version and the code of this machine.
+
+    ``origin`` is the setting or option that chose Ray, for errors.
 
     Raises:
         ConfigError: a node has no package vfl, or has another version or other code.
@@ -29,10 +65,10 @@ def check_nodes() -> None:
     nodes = [each for each in known if each["Alive"] and each["Resources"].get("CPU", 0)]
     answers = [probe.options(scheduling_strategy=_only_on(each)).remote() for each in nodes]
     for node, answer in zip(nodes, answers, strict=True):
-        found = _answer_of(node, answer)
+        found = _answer_of(node, answer, origin)
         if found != expected:
             raise ConfigError(
-                f"simulation.backend: the Ray node {node['NodeManagerAddress']} has {found}, but "
+                f"{origin}: the Ray node {node['NodeManagerAddress']} has {found}, but "
                 f"this machine has {expected}, and every node needs the same program",
                 "install the same version of vfl on this node, then start Ray there again",
             )
@@ -52,11 +88,28 @@ def require_gpus(needed: float | None) -> None:
         )
 
 
-def job_slots(gpus: float | None) -> int:
-    """Return how many clients, with a core and ``gpus`` GPUs each, the cluster trains at once."""
+def job_slots(gpus: float | None, cores: int = 1) -> int:
+    """Return how many tasks run at once if each uses ``cores`` cores and ``gpus`` GPUs."""
     resources = _cluster_resources()
-    cores = resources.get("CPU", 0.0)
-    return max(1, int(min(cores, resources.get("GPU", 0.0) / gpus if gpus else cores)))
+    found = resources.get("CPU", 0.0) / cores
+    return max(1, int(min(found, resources.get("GPU", 0.0) / gpus if gpus else found)))
+
+
+def require_cores(cores: int, origin: str) -> None:
+    """Check that a node has the cores that one task needs.
+
+    ``origin`` is the setting or option that asks for the cores, for errors.
+
+    Raises:
+        ConfigError: every node has fewer cores.
+    """
+    known: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    most = max((each["Resources"].get("CPU", 0) for each in known if each["Alive"]), default=0)
+    if most < cores:
+        raise ConfigError(
+            f"{origin}: a task uses {cores} threads, but no Ray node has more than {most:g} cores",
+            f"use at most {most:g} threads, or add a larger node to the cluster",
+        )
 
 
 def _cluster_resources() -> dict[str, float]:
@@ -69,12 +122,12 @@ def _only_on(node: dict[str, Any]) -> NodeAffinitySchedulingStrategy:
     return NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
 
 
-def _answer_of(node: dict[str, Any], answer: "ray.ObjectRef[str]") -> str:
+def _answer_of(node: dict[str, Any], answer: "ray.ObjectRef[str]", origin: str) -> str:
     try:
         return str(ray.get(answer, timeout=MAX_SECONDS))
     except RayError as error:
         raise ConfigError(
-            f"simulation.backend: the Ray node {node['NodeManagerAddress']} runs no task: {error}",
+            f"{origin}: the Ray node {node['NodeManagerAddress']} runs no task: {error}",
             "start Ray on this node again, or remove the node from the cluster",
         ) from error
 

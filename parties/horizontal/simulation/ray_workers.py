@@ -8,8 +8,6 @@ Only the driver, which is the process of the server, reads files: the agreement 
 through Ray's object store, which sends them once to each node.
 """
 
-import logging
-import os
 import warnings
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -36,7 +34,12 @@ try:
     from ray.exceptions import RayError
     from ray.util import deregister_serializer, register_serializer
 
-    from parties.horizontal.simulation.ray_nodes import check_nodes, job_slots, require_gpus
+    from parties.horizontal.simulation.ray_nodes import (
+        check_nodes,
+        connect,
+        job_slots,
+        require_gpus,
+    )
 except ImportError as error:
     raise ConfigError(
         "simulation.backend is 'ray', but ray is not installed",
@@ -65,11 +68,11 @@ class RayWorkers:
     """
 
     def __init__(self, plan: SimulationSettings) -> None:
-        _connect(plan)
+        connect(plan.address, plan.workers, "simulation.address")
         self._gpus = plan.num_gpus
         try:
             require_gpus(self._gpus)
-            check_nodes()
+            check_nodes("simulation.backend")
         except BaseException:
             ray.shutdown()
             raise
@@ -115,30 +118,6 @@ class RayWorkers:
             finally:
                 deregister_serializer(Tensor)
         return self._sources[source]
-
-
-def _connect(plan: SimulationSettings) -> None:
-    """Start Ray on this machine, or connect to a cluster."""
-    # Only this variable stops Ray from sending usage statistics to its developers.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Seconds for which Ray waits for its first process, which a busy machine starts slowly.
-    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")
-    here = plan.address is None
-    cores = (plan.workers or os.cpu_count() or 1) if here else None
-    try:
-        ray.init(
-            address="local" if here else plan.address,
-            num_cpus=cores,
-            include_dashboard=False if here else None,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConfigError(
-            f"simulation.address: cannot use Ray at {plan.address or 'this machine'}: {error}",
-            "start Ray with: ray start --head; if Ray there uses a token, set RAY_AUTH_MODE=token "
-            "and RAY_AUTH_TOKEN_PATH here, too",
-        ) from error
 
 
 def _shared_tensor(array: NDArray[Any]) -> Tensor:

@@ -1,6 +1,8 @@
 """The search over settings of the training."""
 
 import json
+from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,29 @@ from parties.cli.modes import read_runnable
 from parties.experiments.tune import combinations
 from parties.report.record import read_record
 
+PAIR = """
+federation = "pair"
+labels = { classes = ["0", "1"] }
+training = { batch = 16, epochs = 2 }
+psi = { minimum = 10 }
+parties.bank = { role = "active", width = 2, bottom = { kind = "mlp", hidden = [] } }
+parties.shop = { role = "passive", width = 2, bottom = { kind = "mlp", hidden = [] } }
+
+[settings.bank.data]
+kind = "csv"
+path = "bank.csv"
+id = { columns = ["id"] }
+delimiter = ";"
+label = "label"
+ranges = { y = [0, 7] }
+
+[settings.shop.data]
+kind = "csv"
+path = "shop.csv"
+id = { columns = ["id"] }
+delimiter = ";"
+ranges = { x = [0, 5] }
+"""
 WORDS = ["tune", "digits", "--set", "training.epochs=2", "--format", "json"]
 
 
@@ -54,6 +79,27 @@ def test_the_lowest_validation_loss_wins_and_finished_trainings_are_read(tmp_pat
     again = tune(tmp_path, "--try", rates)
     assert not [each for each in again if each["event"] == "progress"]
     assert [each for each in again if each["event"] == "trial"] == trials
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed: pip install 'vfl[ray]'")
+def test_trainings_on_ray_equal_those_of_this_process(tmp_path: Path) -> None:
+    """One of three trainings diverges; the config is a file with a path of data beside it."""
+    rows = "".join(f"{at};{at % 7};{at % 2}\n" for at in range(200))
+    (tmp_path / "shop.csv").write_text("id;x\n" + "".join(f"{at};{at % 5}\n" for at in range(200)))
+    (tmp_path / "bank.csv").write_text(f"id;y;label\n{rows}")
+    (tmp_path / "pair.toml").write_text(PAIR)
+    words = ["tune", str(tmp_path / "pair.toml"), "--format", "json"]
+    words += ["--try", "training.learning_rate=[0.001, 0.01, 1e30]"]
+    found = {}
+    for name, more in {"here": [], "ray": ["--ray", "local"]}.items():
+        done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / name), *more])
+        assert done.exit_code == 0, done.output
+        events = [json.loads(line) for line in done.output.splitlines()]
+        found[name] = [each for each in events if each["event"] in ("trial", "best")]
+    assert found["ray"] == found["here"]
+    assert [each.get("value") for each in found["ray"]][2] == inf
+    assert len(list(tmp_path.glob("ray/*/pair/metrics.json"))) == 2
 
 
 def test_by_default_three_rates_are_tried(agreement: VerticalAgreement) -> None:
