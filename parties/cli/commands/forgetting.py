@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from parties.cli.console import Console
-from parties.cli.options import DataOption, DebugOption
+from parties.cli.options import DataOption, DebugOption, RayOption
 
 if TYPE_CHECKING:
+    from parties.experiments.population.on_ray import Work
     from parties.experiments.population.part import Describe, StudyPlace
-    from parties.experiments.population.study import MeasuredPart
 
 STUDY = Path(__file__).parents[3] / "configs" / "bench" / "forgetting.toml"
 
@@ -52,6 +52,7 @@ class ForgettingOptions:
     docs: Path
     only: tuple[str, ...]
     threads: int
+    ray: str | None
 
     def page(self, suffix: str) -> Path:
         """Return the path of the page, the record or the picture, named after the study's file."""
@@ -83,6 +84,7 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
         typer.Option(help="Measure only the row with this name; may be repeated."),
     ] = None,
     threads: ThreadsOption = 2,
+    ray: RayOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Audit unlearning methods with likelihood-ratio tests on many models.
@@ -97,12 +99,12 @@ def forgetting_command(  # noqa: PLR0913  one parameter per option
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """
-    options = ForgettingOptions(study, data, out, docs, tuple(only or ()), threads)
+    options = ForgettingOptions(study, data, out, docs, tuple(only or ()), threads, ray)
     console = Console("vfl", json_lines=False, debug=debug)
     console.run(lambda: _measure(options, seeds, row or [], console))
 
 
-def forgetting_search_command(
+def forgetting_search_command(  # noqa: PLR0913  one parameter per option
     *,
     data: DataOption = None,
     study: StudyOption = STUDY,
@@ -110,6 +112,7 @@ def forgetting_search_command(
     docs: DocsOption = Path("docs"),
     only: OnlyOption = None,
     threads: ThreadsOption = 2,
+    ray: RayOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Choose the settings of every method of `vfl bench forgetting` by one rule.
@@ -121,7 +124,7 @@ def forgetting_search_command(
 
     Exit codes: 2 usage, 3 config, 4 data, 7 storage.
     """
-    options = ForgettingOptions(study, data, out, docs, tuple(only or ()), threads)
+    options = ForgettingOptions(study, data, out, docs, tuple(only or ()), threads, ray)
     console = Console("vfl", json_lines=False, debug=debug)
     console.run(lambda: _search(options, console))
 
@@ -132,6 +135,7 @@ def _search(options: ForgettingOptions, console: Console) -> None:
     from parties.experiments.population.plan import read_study
     from parties.experiments.population.search import (
         NAME,
+        search_plans,
         search_settings,
         search_steps,
         write_choices,
@@ -141,6 +145,9 @@ def _search(options: ForgettingOptions, console: Console) -> None:
     torch.set_num_threads(options.threads)
     study, path = read_study(options.study), options.docs / NAME
     chosen, measured = study.chosen(options.only), Provenance.here(options.scope())
+    if options.ray is not None:
+        plans = [search_plans(study, each, options.place()) for each in chosen]
+        _measure_on_ray(options, [part for each in plans for part in each], console)
     with _progress(console, "trials", search_steps(study, chosen)) as (describe, advance):
         for population in chosen:
             for choice in search_settings(study, population, options.place(), describe, advance):
@@ -157,7 +164,7 @@ def _measure(
     from parties.experiments.population.plan import read_study
     from parties.experiments.population.recorded import RecordedStudy
     from parties.experiments.population.search import NAME, read_choices, with_choices
-    from parties.experiments.population.study import study_parts, summarise_study
+    from parties.experiments.population.study import measure_part, study_plans, summarise_study
     from parties.experiments.provenance import Provenance
     from parties.experiments.study_pages.checks import study_checks
     from parties.experiments.study_pages.figure import draw_study, study_points
@@ -173,9 +180,14 @@ def _measure(
         )
         for each in chosen
     }
-    work = list(study_parts(study, rows, options.place(), seeds))
+    work = list(study_plans(study, rows, seeds))
+    if options.ray is not None:
+        _measure_on_ray(options, work, console)
+    parts = []
     with _progress(console, "populations", len(work)) as (describe, advance):
-        parts = [_measured_part(part, describe, advance) for part in work]
+        for plan, methods in work:
+            parts.append(measure_part(plan, methods, options.place(), describe))
+            advance()
     facts = [each.facts for part in parts for each in part.rows.values()]
     of_parts = [Provenance(**each["provenance"]) for each in facts]
     measured = Provenance.common([*recorded.measured, *of_parts])
@@ -193,12 +205,20 @@ def _measure(
     console.print(f"figures: {options.docs / 'fedora.json'}", event="result")
 
 
-def _measured_part(
-    part: "Callable[[Describe], MeasuredPart]", describe: "Describe", advance: Callable[[], None]
-) -> "MeasuredPart":
-    measured = part(describe)
-    advance()
-    return measured
+def _measure_on_ray(options: ForgettingOptions, work: "Work", console: Console) -> None:
+    """Measure what has no file yet on a Ray cluster; afterwards all measurements have files."""
+    from parties.experiments.population.on_ray import count_missing, measure_on_ray
+    from parties.experiments.ray_tasks import RayTasks
+
+    place, threads = options.place(), options.threads
+    missing = count_missing(work, place)
+    if not missing:
+        return
+    with (
+        RayTasks(options.ray or "", threads) as tasks,
+        _progress(console, "measurements on Ray", missing) as progress,
+    ):
+        measure_on_ray(tasks, work, place, threads, progress)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 
+from configs.agreement import VerticalAgreement
 from configs.config_file import read_config
 from models.ensemble import Ensemble
 from parties.common.atomic_file import write_atomically
@@ -46,6 +47,7 @@ from unlearning.audit.forgetting import label_log_odds
 from unlearning.calibration import confidence_factor, median_confidence
 
 Describe = Callable[[str], None]
+ORIGINALS, RETRAINS, TRIGGERED = "original", "retrain", "triggered"  # names of the trained models
 SAMPLE: Final = 2000  # largest number of remaining rows on which predictions are compared
 
 
@@ -75,33 +77,77 @@ class PartPlan:
         return cls(population, seed, tuple(map(float, study.early)), printed)
 
 
+@dataclass(frozen=True, slots=True)
+class PartInputs:
+    """What a part reads from files, so that another machine can measure it.
+
+    Attributes:
+        agreement: the agreement of the population with the part's seed.
+        text: text of the population's config file.
+        pooled: the data, by the further changes of the settings.
+        measured: the code that measures.
+    """
+
+    agreement: VerticalAgreement
+    text: str
+    pooled: Mapping[tuple[str, ...], PooledData]
+    measured: Provenance
+
+
 class StudyPart:
     """One population with one seed; models are trained only if a measurement is missing."""
 
-    def __init__(self, plan: PartPlan, place: StudyPlace, describe: Describe) -> None:
-        """Use the files of earlier runs in ``place.out``."""
+    def __init__(
+        self,
+        plan: PartPlan,
+        place: StudyPlace,
+        describe: Describe,
+        inputs: PartInputs | None = None,
+    ) -> None:
+        """Use the files of earlier runs in ``place.out``; ``inputs`` replace config and data."""
         self.plan, self._place, self._describe = plan, place, describe
-        config = place.configs / plan.population.config
-        changes = self._changes(())
-        self.agreement = read_config(config, SCHEMA, changes).agreement
+        self._inputs = inputs
+        if inputs is None:
+            config = place.configs / plan.population.config
+            self.agreement = read_config(config, SCHEMA, self._changes(())).agreement
+            self._text = config.read_text()
+        else:
+            self.agreement, self._text = inputs.agreement, inputs.text
         population = plan.population.model_dump(
             mode="json", exclude={"name", "rows_of", "without", "trigger"}
         )
-        settings = [population, config.read_text(), plan.seed, plan.early]
+        settings = [population, self._text, plan.seed, plan.early]
         self.folder = place.out / _digest(settings)
 
-    def measured(self, row: StudyMethod) -> Measured:
-        """Return what is measured of a method, from its file or computed.
+    def read_inputs(self) -> PartInputs:
+        """Read what another machine needs to measure this part."""
+        trigger = self.plan.population.trigger
+        every: dict[tuple[str, ...], PooledData] = {(): self._pooled}
+        if trigger is not None:
+            every[tuple(trigger.changes)] = self._read(trigger.changes)
+        return PartInputs(self.agreement, self._text, every, Provenance.here(self._place.scope))
 
-        If a model diverged, the fact ``failure`` says why, and nothing is measured.
-        """
+    def model_files(self) -> dict[str, bytes]:
+        """The files with trained models that exist: content by name."""
+        paths = [self.folder / f"{name}.npz" for name in (ORIGINALS, RETRAINS, TRIGGERED)]
+        return {each.name: each.read_bytes() for each in paths if each.exists()}
+
+    def path(self, row: StudyMethod) -> Path:
+        """Return the path of the file with what is measured of a method."""
         printed = dict(self.plan.printed) if row.paper else {}
         settings = row.model_dump(mode="json", include={"way", "paper", "settings"})
         settings |= {"from_defaults": True} if row.from_defaults else {}
         settings |= {"requests": row.requests} if row.requests > 1 else {}
         trigger = self.plan.population.trigger
         triggers = None if trigger is None else trigger.model_dump(mode="json")
-        path = self.folder / f"{_digest([settings, printed, triggers])}.npz"
+        return self.folder / f"{_digest([settings, printed, triggers])}.npz"
+
+    def measured(self, row: StudyMethod) -> Measured:
+        """Return what is measured of a method, from its file or computed.
+
+        If a model diverged, the fact ``failure`` says why, and nothing is measured.
+        """
+        path = self.path(row)
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             self._describe(f"{self.name}: {row.name}")
@@ -125,6 +171,8 @@ class StudyPart:
         return self._read(())
 
     def _read(self, changes: Sequence[str]) -> PooledData:
+        if self._inputs is not None:
+            return self._inputs.pooled[tuple(changes)]
         population = self.plan.population
         config = self._place.configs / population.config
         return read_pooled_data(config, self._place.data, self._changes(changes), population.rows)
@@ -149,17 +197,17 @@ class StudyPart:
 
     @cached_property
     def _originals(self) -> TrainedPopulation:
-        return self._train(self._sets, "original", vfl_pb2.TRAIN_ROWS, self.plan.early)
+        return self._train(self._sets, ORIGINALS, vfl_pb2.TRAIN_ROWS, self.plan.early)
 
     @cached_property
     def _retrains(self) -> Ensemble:
-        return self._train(self._sets, "retrain", vfl_pb2.RETAIN).original
+        return self._train(self._sets, RETRAINS, vfl_pb2.RETAIN).original
 
     @cached_property
     def _trigger_originals(self) -> TrainedPopulation:
         if self._triggered is None:
             raise LookupError("the population measures no trigger")
-        return self._train(self._triggered, "triggered", vfl_pb2.TRAIN_ROWS, self.plan.early)
+        return self._train(self._triggered, TRIGGERED, vfl_pb2.TRAIN_ROWS, self.plan.early)
 
     def _train(
         self, sets: ForgetSet, purpose: str, rows: vfl_pb2.Rows, early: Sequence[float] = ()
@@ -197,7 +245,7 @@ class StudyPart:
         facts = {
             "row": row.model_dump(mode="json", include={"name", "way", "settings"}),
             "training_rows": len(self._sets.rows(0).train),
-            "provenance": asdict(Provenance.here(self._place.scope)),
+            "provenance": asdict(self._provenance()),
             "failure": None,
         }
         originals, began = self._originals, monotonic()
@@ -209,6 +257,10 @@ class StudyPart:
         except ValueError as error:
             facts |= {"seconds": monotonic() - began, "failure": str(error)}
             return Measured.nothing(facts)
+
+    def _provenance(self) -> Provenance:
+        known = self._inputs
+        return Provenance.here(self._place.scope) if known is None else known.measured
 
     def _audited(self, models: Ensemble, triggered: Floats, facts: dict[str, Any]) -> Measured:
         pooled, sets = self._sets.pooled, self._sets

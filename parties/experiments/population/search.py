@@ -60,6 +60,22 @@ def search_steps(study: Study, chosen: Sequence[Population]) -> int:
     return rows * study.search.trials
 
 
+def search_plans(
+    study: Study, population: Population, place: StudyPlace
+) -> list[tuple[PartPlan, list[StudyMethod]]]:
+    """Return the plan of each seed of a search, and what is measured of its models."""
+    plans = _plans(study, population)
+    rate = StudyPart(plans[0], place, lambda _: None).agreement.training.learning_rate
+    searched = [row for row in study.rows(population) if row.search]
+    rows = [tried for row in searched for tried, _ in tried_rows(study, row, rate)]
+    return [(plan, [RETRAIN, *rows]) for plan in plans]
+
+
+def _plans(study: Study, population: Population) -> list[PartPlan]:
+    small = population.model_copy(update={"runs": study.search.runs, "trigger": None})
+    return [PartPlan.of(study, small, seed) for seed in study.search.seeds]
+
+
 def search_settings(
     study: Study,
     population: Population,
@@ -71,10 +87,7 @@ def search_settings(
 
     ``advance`` is called after each trial.
     """
-    small = population.model_copy(update={"runs": study.search.runs, "trigger": None})
-    parts = [
-        StudyPart(PartPlan.of(study, small, seed), place, describe) for seed in study.search.seeds
-    ]
+    parts = [StudyPart(plan, place, describe) for plan in _plans(study, population)]
     rate = parts[0].agreement.training.learning_rate
     for row in study.rows(population):
         if row.search:

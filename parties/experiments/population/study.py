@@ -1,8 +1,7 @@
 """A forgetting study: what is measured of every method on every population, and a summary."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -47,13 +46,10 @@ class MeasuredPart:
         return self.rows[RETRAIN.name]
 
 
-def study_parts(
-    study: Study,
-    rows: Mapping[str, Sequence[StudyMethod]],
-    place: StudyPlace,
-    seeds: int,
-) -> Iterator[Callable[[Describe], MeasuredPart]]:
-    """Yield one function per population and seed, which reads or computes the measurements.
+def study_plans(
+    study: Study, rows: Mapping[str, Sequence[StudyMethod]], seeds: int
+) -> Iterator[tuple[PartPlan, Sequence[StudyMethod]]]:
+    """Yield the plan of each population with each seed, and all its methods.
 
     ``rows`` are the methods of each chosen population, by the population's name.
     """
@@ -61,14 +57,19 @@ def study_parts(
         (population,) = study.chosen((name,))
         for seed in range(study.first, study.first + seeds):
             plan = PartPlan.of(study, population, seed)
-            yield partial(_measured_part, plan, methods, place)
+            yield plan, (ORIGINAL, RETRAIN, *methods)
 
 
-def _measured_part(
+def measure_part(
     plan: PartPlan, methods: Sequence[StudyMethod], place: StudyPlace, describe: Describe
 ) -> MeasuredPart:
+    """Read or compute the measurements of a part.
+
+    Raises:
+        PolicyError: the models of a method diverged.
+    """
     part = StudyPart(plan, place, describe)
-    measured = {row.name: part.measured(row) for row in (ORIGINAL, RETRAIN, *methods)}
+    measured = {row.name: part.measured(row) for row in methods}
     for name, each in measured.items():
         if each.facts["failure"]:
             raise PolicyError(

@@ -129,7 +129,7 @@ def test_diverged_method_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     place = StudyPlace(tmp_path, None, tmp_path, ())
     plan = PartPlan(POPULATION, 3, (), {})
     with pytest.raises(PolicyError, match="digits, seed 3, method 'steep'"):
-        study_module._measured_part(
+        study_module.measure_part(
             plan, [StudyMethod(name="steep", way="fine-tune")], place, lambda _: None
         )
     assert {ORIGINAL.name, RETRAIN.name} <= part(0).rows.keys()
