@@ -144,6 +144,7 @@ def _search(options: ForgettingOptions, console: Console) -> None:
 
     torch.set_num_threads(options.threads)
     study, path = read_study(options.study), options.docs / NAME
+    options.docs.mkdir(parents=True, exist_ok=True)
     chosen, measured = study.chosen(options.only), Provenance.here(options.scope())
     if options.ray is not None:
         plans = [search_plans(study, each, options.place()) for each in chosen]
