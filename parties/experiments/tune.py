@@ -6,31 +6,22 @@ row of the agreement trains or validates a model.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import product
 from math import inf
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import tomlkit
 from tomlkit.exceptions import ParseError
 
 from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
-from parties.common.atomic_file import write_atomically
 from parties.common.errors import PartyError
-from parties.common.progress import ProgressListener
-from parties.data.holding import Holding
 from parties.report import METRICS
 from parties.report.record import Training, read_record
-from parties.session.simulation import SimulationPlan
-from parties.vertical.in_process import read_holdings, run_in_process
 from protocol.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from parties.experiments.ray_tasks import RayTasks
 
 RATE: Final = "training.learning_rate"
 # Settings that leave the rows as they are, so that all trainings have the same validation rows.
@@ -146,48 +137,6 @@ def train_in_turn(
             yield number, train(changes, folder)
         except (PartyError, ProtocolError) as error:
             yield number, error
-
-
-@dataclass(frozen=True, slots=True)
-class ShippedRun:
-    """What another machine needs for a training: the plan, its config file, and the data."""
-
-    plan: SimulationPlan
-    text: str  # of the config file
-    holdings: Mapping[str, Holding]  # by party
-
-    @classmethod
-    def read(cls, plan: SimulationPlan, listener: ProgressListener) -> Self:
-        """Read the config and the data of all parties; see ``set_up_party`` for the errors."""
-        with TemporaryDirectory() as folder:  # no earlier run of a party changes its data
-            holdings = read_holdings(replace(plan, out=Path(folder)), listener)
-        return cls(plan, plan.config.read_text(), holdings)
-
-    def train(self, changes: Sequence[str]) -> dict[str, Any] | PartyError | ProtocolError:
-        """Train with further changes of the settings; return the record, or why it failed."""
-        with TemporaryDirectory() as name:
-            folder = Path(name)
-            config = folder / self.plan.config.name
-            config.write_text(self.text)
-            every = (*self.plan.changes, *changes)
-            plan = replace(self.plan, config=config, changes=every, out=folder / "runs", data=None)
-            try:
-                return run_in_process(plan, lambda _: None, self.holdings)
-            except (PartyError, ProtocolError) as error:
-                return error
-
-
-def train_on_ray(
-    tasks: "RayTasks", run: ShippedRun, jobs: Sequence[tuple[Sequence[str], Path]]
-) -> Iterator[Trained]:
-    """Train on all nodes of a Ray cluster at once; this process writes the records."""
-    shared = tasks.share(run)
-    for number, found in tasks.run(ShippedRun.train, [(shared, each) for each, _ in jobs]):
-        if isinstance(found, dict):
-            place = jobs[number][1] / read_record(found).run.federation
-            place.mkdir(parents=True, exist_ok=True)
-            write_atomically(place / METRICS, json.dumps(found).encode())
-        yield number, found
 
 
 def _finished(folder: Path) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from parties.cli.console import Console
 from parties.cli.options import DataOption, DebugOption, RayOption
 
 if TYPE_CHECKING:
-    from parties.experiments.population.on_ray import Work
+    from parties.experiments.on_ray.studies import Work
     from parties.experiments.population.part import Describe, StudyPlace
 
 STUDY = Path(__file__).parents[3] / "configs" / "bench" / "forgetting.toml"
@@ -208,8 +208,8 @@ def _measure(
 
 def _measure_on_ray(options: ForgettingOptions, work: "Work", console: Console) -> None:
     """Measure what has no file yet on a Ray cluster; afterwards all measurements have files."""
-    from parties.experiments.population.on_ray import count_missing, measure_on_ray
-    from parties.experiments.ray_tasks import RayTasks
+    from parties.experiments.on_ray.studies import count_missing, measure_on_ray
+    from parties.experiments.on_ray.tasks import RayTasks
 
     place, threads = options.place(), options.threads
     missing = count_missing(work, place)

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -112,25 +113,29 @@ def _trainer(
     plan: "SimulationPlan", parties: "Sequence[Any]", ray: str | None, listener: "ProgressListener"
 ) -> "Iterator[TrainAll]":
     """Yield what trains: this process, or a Ray cluster; ``parties`` are the party settings."""
-    from parties.experiments.tune import ShippedRun, train_in_turn, train_on_ray
+    from parties.experiments.tune import train_in_turn
+    from parties.vertical.in_process import read_holdings, run_in_process
 
     def without_notes(event: "Event") -> None:
         if event["event"] != "note":  # such as that no model is kept
             listener(event)
 
     def train(changed: "Sequence[str]", folder: Path) -> dict[str, Any]:
-        from parties.vertical.in_process import run_in_process
-
         one = replace(plan, changes=(*plan.changes, *changed), out=folder)
         return run_in_process(one, without_notes)
 
     if ray is None:
         yield partial(train_in_turn, train)
         return
-    from parties.experiments.ray_tasks import RayTasks
+    from parties.experiments.on_ray.tasks import RayTasks
+    from parties.experiments.on_ray.trainings import ShippedTraining, train_on_ray
 
     with RayTasks(ray, max(each.threads for each in parties)) as tasks:
-        yield partial(train_on_ray, tasks, ShippedRun.read(plan, without_notes))
+        with TemporaryDirectory() as folder:  # no earlier run of a party changes its data
+            holdings = read_holdings(replace(plan, out=Path(folder)), without_notes)
+        text = plan.config.read_text()
+        shipped = ShippedTraining(plan, text, holdings, run_in_process)
+        yield partial(train_on_ray, tasks, shipped)
 
 
 def _vertical(agreement: Any) -> "VerticalAgreement":

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import torch
 
 from parties.common.atomic_file import write_atomically
+from parties.experiments.on_ray.tasks import RayTasks
 from parties.experiments.population.part import (
     Describe,
     PartInputs,
@@ -21,7 +22,6 @@ from parties.experiments.population.part import (
     StudyPlace,
 )
 from parties.experiments.population.plan import RETRAIN, StudyMethod
-from parties.experiments.ray_tasks import RayTasks
 
 Files: TypeAlias = dict[str, bytes]  # content by name
 Work: TypeAlias = Sequence[tuple[PartPlan, Sequence[StudyMethod]]]

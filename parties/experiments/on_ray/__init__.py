@@ -1,0 +1,1 @@
+"""Searches and studies on a Ray cluster."""
