@@ -13,17 +13,28 @@ from parties.common.errors import Stopped
 
 @contextmanager
 def stop_on_sigterm() -> Iterator[None]:
-    """Raise ``Stopped`` in the main thread on the first SIGTERM inside the ``with`` block."""
-    before = signal.signal(signal.SIGTERM, _stop)
+    """Raise ``Stopped`` in the main thread on the first SIGTERM inside the ``with`` block.
+
+    The block also ends with ``Stopped`` if a library, in which the signal arrived, has turned this
+    exception into one of its own: pydantic does so while it serialises.
+    """
+    raised: list[Stopped] = []
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        hint = "run the same command to resume from the last checkpoint"
+        raised.append(Stopped("stopped by SIGTERM", hint))
+        raise raised[0]
+
+    before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
+    except Exception as error:
+        if raised and error is not raised[0]:
+            raise raised[0] from error
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _stop(_number: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    raise Stopped("stopped by SIGTERM", "run the same command to resume from the last checkpoint")
 
 
 def stop_with_parent() -> None:
