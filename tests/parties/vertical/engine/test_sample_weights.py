@@ -12,12 +12,14 @@ from kept_trio import KeptTrio, train_trio
 from monolith import Monolith
 from monolith_difference import BATCH, EPOCHS, OPTIMISERS, batches, largest_difference
 from other_labels import LABELS, NUMBER, write_diabetes, write_multilabel
+from prediction_parties import predict_rows
 from row_weights import Write, add_weights, weighted, weights_in_table
 from test_continued import keep_first_rows
+from test_every_method import ALL, LESS, votes
 from three_parties import agreement, inputs, networks, open_split_model, start_training, write_data
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
-from whole_run import TRAINING, run
+from whole_run import QUICK, TRAINING, run
 
 import configs
 from configs.config_file import validate_table
@@ -321,16 +323,25 @@ def test_correction_leaves_the_weights(tmp_path: Path) -> None:
         assert torch.equal(split_model.loop.weights, weights)
 
 
-def test_requests_of_a_weighted_model(tmp_path: Path) -> None:
+def test_every_method_runs_with_weights_and_predicts_without(tmp_path: Path) -> None:
+    methods = {"compare": (*ALL, "cvfu", "scrub"), "scrub": {"epochs": 1, "forget_epochs": 1}}
     plan = {
-        "training": TRAINING | {"sample_weights": True},
+        "training": TRAINING | {"sample_weights": True, "class_weights": "balanced"},
         "unlearn": [{"name": "some", "classes": ["b"], "fraction": 0.4}],
+        "unlearning": QUICK | LESS | methods,
+        **votes(),
     }
     metrics = run(tmp_path, before=add_weights, **plan)
-    methods = {each["name"]: each for each in metrics["requests"][0]["methods"]}
-    assert {"fedora", "fine-tune", "relabel", "gradient-ascent"} <= set(methods)
-    assert {name for name, each in methods.items() if each["stopped"]} <= {"fedora"}
+    found = {each["name"]: each for each in metrics["requests"][0]["methods"]}
+    assert {"fedora", *ALL, "cvfu", "scrub", "retrain-paired"} <= set(found)
+    assert {name for name, each in found.items() if each["stopped"]} <= {"fedora"}
     assert metrics["failure"] is None
+    # The table to predict needs neither labels nor weights.
+    write_data(tmp_path)
+    assert predict_rows(tmp_path, ["p1", "p2"], agreement(**plan)).probabilities.shape[1] == 3
+    plain = agreement(**{**plan, "training": TRAINING | {"class_weights": "balanced"}})
+    with pytest.raises(ConfigError, match=r"another agreement.*weighted_rows"):
+        predict_rows(tmp_path, ["p1"], plain)
 
 
 def stored_weights(trio: KeptTrio) -> tuple[Tensor, Any]:
