@@ -68,6 +68,7 @@ def _check_holding(
 ) -> None:
     """Check the data before any other party is contacted."""
     _refuse_large_batch(holding, agreement.training.batch)
+    _refuse_no_columns(holding, agreement, name)
     _refuse_other_columns(holding, agreement.parties[name].columns)
     _refuse_other_times(holding, agreement, name)
     _refuse_other_weights(holding, agreement, name)
@@ -116,6 +117,18 @@ def _refuse_other_weights(holding: Holding, agreement: VerticalAgreement, name: 
             "nothing uses",
             "remove data.weight; at the active party, training.sample_weights = true in the "
             "agreement uses it",
+        )
+
+
+def _refuse_no_columns(holding: Holding, agreement: VerticalAgreement, name: str) -> None:
+    """Refuse an agreed width of a party that has only labels."""
+    width = agreement.parties[name].width
+    if width is not None and holding.table is None and holding.images is None:
+        raise DataError(
+            f"the agreement has parties.{name}.width = {width}, but the data of {name} has no "
+            "features",
+            f"remove the key 'width' of {name}, which then has labels alone; or select columns "
+            "with the keys numeric and categorical in its settings",
         )
 
 
