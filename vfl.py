@@ -478,7 +478,7 @@ class _SplitEstimator:
         """
         raise NotImplementedError
 
-    def fit(self, X: Features, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803  its name
+    def fit(self, X: Features, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803  of scikit-learn
         """Train the model, and keep it at every party.
 
         Args:
