@@ -24,7 +24,12 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 from torch import nn
 
 from configs.agreement import VerticalAgreement
@@ -429,7 +434,7 @@ def _html_table(facts: Mapping[str, object]) -> str:
 Features: TypeAlias = Mapping[str, pd.DataFrame] | pd.DataFrame | NDArray[Any]
 _EVENLY = ("first", "second")  # parties of features whose columns have no parties
 _TOP = ""  # in place of the name of a party
-_ID, _LABEL = "vfl_row_id", "vfl_label"
+_ID, _LABEL, _WEIGHT = "vfl_row_id", "vfl_label", "vfl_weight"
 _STEPS = 400  # steps of a training with the default number of epochs
 
 
@@ -473,7 +478,7 @@ class _SplitEstimator:
         """
         raise NotImplementedError
 
-    def fit(self, X: Features, y: Any) -> Self:  # noqa: N803  the name of scikit-learn
+    def fit(self, X: Features, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803  of scikit-learn
         """Train the model, and keep it at every party.
 
         Args:
@@ -483,6 +488,8 @@ class _SplitEstimator:
                 categorical; absent values are allowed.
             y: the labels [rows]. A series is matched by ID if the features are one data frame per
                 party; other labels are in the order of the active party's rows.
+            sample_weight: the weights of the rows in the loss, [rows], which the active party has;
+                None: all rows count the same. They are as ``y``: a series is matched by ID.
 
         Raises:
             DataError: an ID occurs twice, a column has an unsuitable type, or the number of labels
@@ -490,21 +497,22 @@ class _SplitEstimator:
             ConfigError: a setting is not valid.
             PolicyError: no row is common to all parties.
             StorageError: the folder has the run of an earlier ``fit``.
-            ValueError: a label is absent or of another kind, or the features are no table.
+            ValueError: a label is absent or of another kind, a weight is negative or no number, all
+                weights are 0, or the features are no table.
         """
         frames, y = self._frames(X, y, fits=True)
         active = self._active(X)
         own = frames.get(active, pd.DataFrame(index=_ids(y) if active not in frames else None))
-        settings, written = self._targets(_labels(y, own.index))
+        settings, columns = self._active_columns(y, sample_weight, own.index)
         self._kinds = {name: _categorical(name, frame) for name, frame in frames.items()}
         self._modules = self._own_modules()
-        tables = {**frames, active: own.assign(**{_LABEL: written})}
+        tables = {**frames, active: own.assign(**columns)}
         rows = [each for each in own.index if all(each in frame.index for frame in frames.values())]
         base = self._new_folder()
         try:
             _write_tables(tables, self._kinds, base / "data")
             self.run_ = simulate(
-                self._config(frames, active, settings, tables[active].loc[rows, _LABEL]),
+                self._config(frames, active, settings, tables[active].loc[rows, [*columns]]),
                 out=base / "runs", data=base / "data", progress=self.progress,
                 processes=self.processes, **(self.changes or {}),
             )  # fmt: skip
@@ -516,6 +524,16 @@ class _SplitEstimator:
         if self.folder is None:
             weakref.finalize(self.run_, shutil.rmtree, base, ignore_errors=True)
         return self
+
+    def _active_columns(
+        self, y: Any, sample_weight: Any, ids: pd.Index
+    ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return the settings of the labels, and the labels and weights [rows] by column."""
+        settings, written = self._targets(_labels(y, ids))
+        columns = {_LABEL: written}
+        if sample_weight is not None:
+            columns[_WEIGHT] = _weights(sample_weight, ids)
+        return settings, columns
 
     def _values(self, X: Features) -> NDArray[np.float64]:  # noqa: N803
         """Return what the model computes for each row of ``X``, [rows, classes] or [rows, 1].
@@ -631,20 +649,23 @@ class _SplitEstimator:
         frames: Mapping[str, pd.DataFrame],
         active: str,
         labels: Mapping[str, Any],
-        y: "pd.Series[Any]",
+        table: pd.DataFrame,
     ) -> dict[str, Any]:
         """Return the config of the run.
 
-        ``labels`` are the settings of the labels, ``y`` the labels of the common rows, [rows].
+        ``labels`` are the settings of the labels. ``table``, [rows, columns], has the labels of the
+        common rows, and their weights if they have weights.
         """
+        y, weighted = table[_LABEL], _WEIGHT in table
         count, share = len(y), self.held_out
+        used = y[table[_WEIGHT] > 0] if weighted else y
         batch = self.batch_size or int(np.clip(count // 10, 1, 128))
         epochs = self.epochs or int(np.clip(_STEPS * batch // max(count, 1), 5, 100))
         first = int(check_random_state(self.random_state).randint(2**31 - 1))
         names, top = dict.fromkeys([active, *frames]), self._modules.get(_TOP)
         return {
             "federation": "split-classifier" if is_classifier(self) else "split-regressor",
-            "seed": _seed(first, share, y if is_classifier(self) else y * 0),
+            "seed": _seed(first, share, used if is_classifier(self) else used * 0),
             "labels": labels,
             "parties": {name: self._party(name, active, self._kinds.get(name)) for name in names},
             "psi": {"minimum": 1},
@@ -653,11 +674,12 @@ class _SplitEstimator:
             "training": {
                 "learning_rate": self.learning_rate, "batch": batch, "epochs": epochs,
                 "patience": epochs,  # all epochs are trained, and the best one is kept
+                "sample_weights": weighted,
             },
             "unlearning": {"method": self.method, "compare": [], "retrains": 0},
             # Three of a few validation rows may be wrong by chance.
             "requests": {"guard": min(1.0, 0.05 + 3 / max(1.0, share * count))},
-            "settings": {name: self._settings(name, active) for name in names},
+            "settings": {name: self._settings(name, active, weighted=weighted) for name in names},
         }  # fmt: skip
 
     def _party(self, name: str, active: str, columns: Mapping[str, bool] | None) -> dict[str, Any]:
@@ -669,7 +691,7 @@ class _SplitEstimator:
             entry["bottom"] = {"kind": "module", "source": own.digest}
         return entry
 
-    def _settings(self, name: str, active: str) -> dict[str, Any]:
+    def _settings(self, name: str, active: str, *, weighted: bool) -> dict[str, Any]:
         """Return the settings of a party."""
         kinds = self._kinds.get(name, {})
         data = {
@@ -679,6 +701,7 @@ class _SplitEstimator:
             "numeric": [column for column, text in kinds.items() if not text],
             "categorical": [column for column, text in kinds.items() if text],
             "label": _LABEL if name == active else None,
+            "weight": _WEIGHT if name == active and weighted else None,
         }
         own, top = self._modules.get(name), self._modules.get(_TOP) if name == active else None
         return {
@@ -954,8 +977,9 @@ def _write_tables(
             values = frame[column].reset_index(drop=True)
             texts = values.astype(object).where(values.notna(), None)
             columns[column] = texts.map(str, na_action="ignore") if text else values.astype(float)
-        if _LABEL in frame:
-            columns[_LABEL] = frame[_LABEL].reset_index(drop=True)
+        for column in (_LABEL, _WEIGHT):
+            if column in frame:
+                columns[column] = frame[column].reset_index(drop=True)
         pd.DataFrame(columns).to_parquet(folder / f"{name}.parquet", index=False)
 
 
@@ -971,11 +995,7 @@ def _ids(y: Any) -> pd.Index:
 
 def _labels(y: Any, ids: pd.Index) -> NDArray[Any]:
     """Return the labels [rows] of rows with these IDs."""
-    if isinstance(y, pd.Series):
-        known = y.set_axis(y.index.map(str))
-        if known.index.equals(ids) or set(ids) <= set(known.index):
-            y = known.loc[ids]
-    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    labels: NDArray[Any] = column_or_1d(_in_order(y, ids), warn=True)
     if len(labels) != len(ids):
         raise DataError(
             f"there are {len(labels)} labels for {len(ids)} rows", "give one label for each row"
@@ -987,6 +1007,23 @@ def _labels(y: Any, ids: pd.Index) -> NDArray[Any]:
             f"number {int(absent.argmax())} of y, counted from 0: remove these rows"
         )
     return labels
+
+
+def _weights(sample_weight: Any, ids: pd.Index) -> NDArray[np.float64]:
+    """Return the weights [rows] of rows with these IDs."""
+    found: NDArray[np.float64] = _check_sample_weight(
+        _in_order(sample_weight, ids), ids, dtype=np.float64, ensure_non_negative=True
+    )
+    return found
+
+
+def _in_order(values: Any, ids: pd.Index) -> Any:
+    """Return values [rows] in the order of these IDs; only a series has IDs."""
+    if not isinstance(values, pd.Series):
+        return values
+    known = values.set_axis(values.index.map(str))
+    matches = known.index.equals(ids) or set(ids) <= set(known.index)
+    return known.loc[ids] if matches else values
 
 
 def _class_names(classes: NDArray[Any]) -> list[str]:

@@ -159,7 +159,9 @@ Top: TypeAlias = Annotated[MlpTop | SumTop | ModuleTop, Field(discriminator="kin
 class TrainingSettings(ConfigTable):
     """Settings of split learning."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"class_weights", "continued", "monitor"})
+    added_later: ClassVar[frozenset[str]] = frozenset(
+        {"class_weights", "continued", "monitor", "sample_weights"}
+    )
 
     # Optimiser. newton-cg trains a convex head to its optimum with the settings of [newton]; the
     # other keys of this table are then unused.
@@ -179,6 +181,10 @@ class TrainingSettings(ConfigTable):
     # rows / (classes * training rows of the class). A table has one positive number for each class,
     # by name; absent: all 1.
     class_weights: Literal["balanced"] | dict[str, Positive] | None = None
+    # Whether each row has a weight in the loss. The active party has the weights, in the column
+    # data.weight of its settings; class_weights multiply them. Weights are divided by their mean
+    # over the training rows, so only their ratios count.
+    sample_weights: bool = False
     # How computation hides network latency. none: no overlap. microbatch: a step has two
     # micro-batches, and the gradient is the same except for rounding. pipeline: the next batch is
     # requested before the current batch ends, so gradients are one step late.
@@ -370,6 +376,7 @@ class VerticalAgreement(ConfigTable):
         found["labels"] = self.labels.canonical()
         noise = self.privacy.of_embeddings
         found |= {"weighted_classes": True} if self.training.class_weights else {}
+        found |= {"weighted_rows": True} if self.training.sample_weights else {}
         return found | ({"privacy": noise} if noise else {})
 
     @model_validator(mode="after")
@@ -410,6 +417,15 @@ class VerticalAgreement(ConfigTable):
             raise ValueError(
                 "training.class_weights must have one number for each class: "
                 f"{', '.join(self.labels.classes)} (got: {', '.join(weights) or 'none'})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sample_weights_hide_no_label(self) -> Self:
+        if self.training.sample_weights and self.privacy.label_dp is not None:
+            raise ValueError(
+                "training.sample_weights and privacy.label_dp cannot be combined: gradients show "
+                "the weight of a row, which may depend on its label: remove one of the two"
             )
         return self
 
@@ -606,6 +622,11 @@ def _refuse_nonconvex(plan: VerticalAgreement) -> None:
         raise ValueError(
             "training.optimiser 'newton-cg' computes a certificate for the loss without class "
             "weights: remove training.class_weights"
+        )
+    if plan.training.sample_weights:
+        raise ValueError(
+            "training.optimiser 'newton-cg' computes a certificate for the loss without weights of "
+            "rows: remove training.sample_weights"
         )
     if plan.training.overlap != "none":
         raise ValueError(

@@ -50,16 +50,26 @@ class ClassTarget(nn.Module):
         """Return the logits of the top model unchanged, ``[batch, classes]``."""
         return outputs
 
-    def loss(self, outputs: Tensor, labels: Tensor, reduction: Reduction = "mean") -> Tensor:
+    def loss(
+        self,
+        outputs: Tensor,
+        labels: Tensor,
+        reduction: Reduction = "mean",
+        weights: Tensor | None = None,
+    ) -> Tensor:
         """Return the cross entropy of ``outputs``, ``[batch, classes]``; labels: ``[batch]``.
 
         With weights it is the mean over the rows, as in scikit-learn, and not divided by the sum of
         the weights, as in PyTorch: so the losses of two halves of a batch add up to its loss.
+        ``weights``, ``[batch]``, are those of the rows; they multiply the weights of the classes.
         """
-        if self.weights is None:
+        of_classes = self.weights
+        if of_classes is None and weights is None:
             return cross_entropy(outputs, labels, reduction=reduction)
-        weights = self.weights.to(outputs.device, outputs.dtype)
-        return _reduced(cross_entropy(outputs, labels, weights, reduction="none"), reduction)
+        if of_classes is not None:
+            of_classes = of_classes.to(outputs.device, outputs.dtype)
+        each = cross_entropy(outputs, labels, of_classes, reduction="none")
+        return _reduced(each, reduction, weights)
 
     def prediction(self, outputs: Tensor) -> Tensor:
         """Return the probability of each class, ``[batch, classes]``, in float64."""
@@ -80,13 +90,20 @@ class LabelsTarget(nn.Module):
         """Return the logits of the top model unchanged, ``[batch, labels]``."""
         return outputs
 
-    def loss(self, outputs: Tensor, labels: Tensor, reduction: Reduction = "mean") -> Tensor:
+    def loss(
+        self,
+        outputs: Tensor,
+        labels: Tensor,
+        reduction: Reduction = "mean",
+        weights: Tensor | None = None,
+    ) -> Tensor:
         """Return the binary cross entropy of each row, the mean over its labels, then reduced.
 
         ``outputs`` are logits, ``[batch, labels]``; ``labels`` are 0 or 1, of the same shape.
+        ``weights``, ``[batch]``, are those of the rows.
         """
         each = binary_cross_entropy_with_logits(outputs, labels, reduction="none").mean(dim=1)
-        return _reduced(each, reduction)
+        return _reduced(each, reduction, weights)
 
     def prediction(self, outputs: Tensor) -> Tensor:
         """Return the probability of each label, ``[batch, labels]``, in float64."""
@@ -130,13 +147,23 @@ class NumberTarget(nn.Module):
         """Return the outputs of the top model in the unit of the number, ``[batch, 1]``."""
         return outputs * self.scale + self.mean
 
-    def loss(self, outputs: Tensor, labels: Tensor, reduction: Reduction = "mean") -> Tensor:
+    def loss(
+        self,
+        outputs: Tensor,
+        labels: Tensor,
+        reduction: Reduction = "mean",
+        weights: Tensor | None = None,
+    ) -> Tensor:
         """Return the loss of the standardised error; ``outputs``: ``[batch, 1]``.
 
-        ``labels`` are ``[batch]``, in the unit of the number, as the outputs are.
+        ``labels`` are ``[batch]``, in the unit of the number, as the outputs are. ``weights``,
+        ``[batch]``, are those of the rows.
         """
         scale = self.scale.to(outputs.device)
-        return self._loss(outputs[:, 0] / scale, labels / scale, reduction=reduction)
+        found, truth = outputs[:, 0] / scale, labels / scale
+        if weights is None:
+            return self._loss(found, truth, reduction=reduction)
+        return _reduced(self._loss(found, truth, reduction="none"), reduction, weights)
 
     def prediction(self, outputs: Tensor) -> Tensor:
         """Return the outputs, ``[batch, 1]``, in float64."""
@@ -182,8 +209,13 @@ def balanced_weights(labels: Tensor, classes: int) -> list[float]:
     return [len(labels) / (present * count) if count else 1.0 for count in counts]
 
 
-def _reduced(values: Tensor, reduction: Reduction) -> Tensor:
-    """The mean or the sum of ``values``, ``[batch]``, or the values themselves."""
+def _reduced(values: Tensor, reduction: Reduction, weights: Tensor | None) -> Tensor:
+    """The mean or the sum of ``values``, ``[batch]``, or the values themselves.
+
+    If there are ``weights``, ``[batch]``, they multiply the values first.
+    """
+    if weights is not None:
+        values = values * weights.to(values.device, values.dtype)
     if reduction == "none":
         return values
     return values.mean() if reduction == "mean" else values.sum()

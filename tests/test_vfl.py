@@ -36,6 +36,9 @@ NOT_APPLICABLE = {
     "check_estimators_pickle": (
         "the models are in the folders of the parties, and a copy would keep forgotten rows"
     ),
+    "check_sample_weight_equivalence_on_dense_data": (
+        "a row that is repeated is another row: it has an ID, which decides whether it is held out"
+    ),
 }
 
 
@@ -363,6 +366,58 @@ def test_parties_of_an_estimator_are_processes() -> None:
     with pytest.raises(ConfigError, match="shop is an object, whose code cannot be sent") as caught:
         clone(model).set_params(bottoms={"shop": nn.Linear(5, 16)}).fit(parts, progression)
     assert "give its class" in caught.value.hint
+
+
+def weighted_numbers() -> tuple[dict[str, pd.DataFrame], pd.Series, pd.Series]:
+    """Two groups of rows with labels of opposite signs; only one group has a weight."""
+    parts, progression = numbers()
+    first = np.arange(len(progression)) % 2 == 0
+    label = progression.where(first, -progression)
+    weights = pd.Series(np.where(first, 3.0, 0.0), progression.index)
+    return parts, label, weights.sample(frac=1, random_state=3)
+
+
+def test_weights_of_rows_are_matched_by_id_and_forgotten() -> None:
+    parts, label, weights = weighted_numbers()
+    model = vfl.SplitRegressor(epochs=10, random_state=0).fit(parts, label, weights)
+    plan = model.run_.metrics.run.settings["training"]
+    assert plan["sample_weights"] is True
+    assert model.score(parts, label, weights.loc[label.index]) > 0.2
+    assert model.predict(parts).mean() > 100  # without weights about 0
+    done = model.unlearn(["patient-4", "patient-5"])
+    assert done.receipt is not None
+    assert model.predict(parts).mean() > 100
+
+
+@pytest.mark.parametrize("estimator", [vfl.SplitClassifier, vfl.SplitRegressor])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: -weights, "Negative values"),
+        (lambda weights: weights * 0, "at least one non-zero"),
+        (lambda weights: weights.to_numpy()[1:], r"shape == \(441,\)"),
+        (lambda weights: weights.mask(weights.index == "patient-7"), "NaN"),
+        (lambda weights: weights.astype(str) + "x", "could not convert"),
+    ],
+)
+def test_weights_of_rows_that_cannot_be_used_are_refused(
+    estimator: Any, change: Any, message: str
+) -> None:
+    parts, label = numbers()
+    labels = (label > label.median()).astype(int)
+    weights = change(pd.Series(1.0, label.index))
+    with pytest.raises(ValueError, match=message):
+        estimator().fit(parts, labels, sample_weight=weights)
+
+
+@pytest.mark.slow
+def test_weights_of_rows_reach_the_process_of_the_active_party() -> None:
+    parts, label, weights = weighted_numbers()
+    one = vfl.SplitRegressor(epochs=2, random_state=0).fit(parts, label, weights)
+    model = clone(one).set_params(processes=True).fit(parts, label, weights)
+    assert np.allclose(one.predict(parts), model.predict(parts), rtol=1e-5)
+    plain = clone(one).fit(parts, label)
+    assert not np.allclose(one.predict(parts), plain.predict(parts), rtol=0.1)
 
 
 class State(nn.Linear):

@@ -17,6 +17,8 @@ from parties.data.sources.source import DataSettings, ReadOptions, SampleSetting
 from parties.data.sources.store import duplicate_ids, select_ids
 from parties.data.sources.table import Table
 
+WEIGHTS = (1e-30, 1e30)  # the smallest and the largest weight of a row that is not 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Holding:
@@ -30,6 +32,7 @@ class Holding:
         labels: class indices or numbers, ``[rows]``, or several binary labels, ``[rows, labels]``;
             only at the active party.
         times: date of each row, as a number that grows with time, ``[rows]``; None without.
+        weights: weight of each row in the loss, ``[rows]``, from 0 on; None without.
         digest: SHA-256 of the data that was read.
         ranks: whether features include the ranks of numeric columns.
     """
@@ -40,6 +43,7 @@ class Holding:
     images: Images | None = None
     labels: Labels | None = None
     times: Array | None = None
+    weights: Array | None = None
     digest: bytes = b""
     ranks: bool = False
 
@@ -99,6 +103,7 @@ def read_holding(
         images=records.images,
         labels=_labels(records, task, classes, several_classes=several_classes) if active else None,
         times=records.times,
+        weights=_checked_weights(records, data),
         digest=records.digest,
         ranks=isinstance(data, TableSettings) and data.ranks,
     )
@@ -204,6 +209,34 @@ def _refuse_bad_numbers(records: Records, labels: Labels, *, binary: bool) -> No
         raise DataError("all rows have the same label", "add rows with another label")
 
 
+def _checked_weights(records: Records, data: DataSettings) -> Array | None:
+    """The weights of the rows, ``[rows]``; refuses absent, negative and extreme ones."""
+    weights = records.weights
+    if weights is None:
+        return None
+    column = f"the column {getattr(data, 'weight', None)!r} (data.weight)"
+    least, most = WEIGHTS
+    extreme = (weights != 0) & ((weights < least) | (weights > most))
+    kinds = {
+        "no weight": np.isnan(weights),
+        "a negative weight": weights < 0,
+        f"a weight above 0 that is not from {least:g} to {most:g}": extreme & (weights > 0),
+    }
+    for fault, faulty in kinds.items():
+        if faulty.any():
+            rows = np.flatnonzero(faulty)
+            raise DataError(
+                f"{column} cannot be used: found {fault} in {records.places(rows)}",
+                "a weight is a number from 0 on; a row of weight 0 has no part in the loss",
+            )
+    if not weights.any():
+        raise DataError(
+            f"{column} cannot be used: the weights of all {len(weights)} rows are 0",
+            "give at least the rows that the model has to learn a weight above 0",
+        )
+    return weights
+
+
 def _sample_rows(holding: Holding, sample: SampleSettings) -> Holding:
     count = max(1, round(sample.fraction * len(holding)))
     return select_rows(
@@ -220,6 +253,7 @@ def select_rows(holding: Holding, rows: Index) -> Holding:
         images=None if holding.images is None else holding.images[rows],
         labels=None if holding.labels is None else holding.labels[rows],
         times=None if holding.times is None else holding.times[rows],
+        weights=None if holding.weights is None else holding.weights[rows],
         digest=holding.digest,
         ranks=holding.ranks,
     )

@@ -23,6 +23,7 @@ def check_data(party: ExaminedVerticalParty, *, whole: bool) -> Iterator[Finding
     """Check labels, request files and data files; if ``whole``, all rows are read, as in a run."""
     yield from _label(party)
     yield from _time(party)
+    yield from _weight(party)
     yield from _request_files(party)
     sound = True
     for found in check_file_heads(party.settings.data, party.folder):
@@ -69,6 +70,21 @@ def _time(party: ExaminedVerticalParty) -> Iterator[Finding]:
         )
     elif named and not needed:
         yield fail_with("time", "nothing uses data.time", "remove data.time", DataError)
+
+
+def _weight(party: ExaminedVerticalParty) -> Iterator[Finding]:
+    """Check that the active party names a column with weights of the rows if the loss has them."""
+    needed = party.active and party.config.agreement.training.sample_weights
+    named = bool(getattr(party.settings.data, "weight", None))
+    if needed and not named:
+        yield fail_with(
+            "weight",
+            "training.sample_weights is set, but the party settings name no column with weights",
+            "name the column with the key weight in the table [data]",
+            DataError,
+        )
+    elif named and not needed:
+        yield fail_with("weight", "nothing uses data.weight", "remove data.weight", DataError)
 
 
 def _request_files(party: ExaminedVerticalParty) -> Iterator[Finding]:

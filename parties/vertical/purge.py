@@ -60,7 +60,11 @@ def _purge(split_model: SplitModel) -> dict[str, list[str]]:
     own = split_model.state.purge()
     if not corrects:
         own += split_model.loop.forget(forgotten) + split_model.used_labels.forget(forgotten)
-        own.append(f"row map, features and labels of {len(forgotten)} rows")
+        weighted = split_model.loop.weights is not None
+        own.append(
+            f"row map, features{', labels and weights' if weighted else ' and labels'} of "
+            f"{len(forgotten)} rows"
+        )
     own.append("checkpoints from before")
     return {split_model.party.name: own} | {
         name: list(each.purged) for name, each in replies.items()
@@ -122,6 +126,8 @@ def _in_checkpoint(content: CheckpointContent, forgotten: Index) -> Iterator[str
     labels = content.tensors.get("labels")
     if labels is not None and any_label(labels["labels"][rows]):
         yield "labels"
+    if labels is not None and "weights" in labels and any_label(labels["weights"][rows]):
+        yield "weights of rows"
     if _stale_copies(content.values["slots"], content.values["members"]):
         yield "copies of the model"
     embeddings = content.tensors.get(EMBEDDINGS, {}).values()

@@ -68,8 +68,10 @@ def _check_holding(
 ) -> None:
     """Check the data before any other party is contacted."""
     _refuse_large_batch(holding, agreement.training.batch)
+    _refuse_no_columns(holding, agreement, name)
     _refuse_other_columns(holding, agreement.parties[name].columns)
     _refuse_other_times(holding, agreement, name)
+    _refuse_other_weights(holding, agreement, name)
     if agreement.preprocessing == "declared":
         declared_preprocessing(holding, settings.data)
         if holding.labels is not None and agreement.labels.task == "regression":
@@ -97,6 +99,36 @@ def _refuse_other_times(holding: Holding, agreement: VerticalAgreement, name: st
         raise DataError(
             "the party settings name a column with dates (data.time), which nothing uses",
             "remove data.time; at the active party, split.kind = 'time' in the agreement uses it",
+        )
+
+
+def _refuse_other_weights(holding: Holding, agreement: VerticalAgreement, name: str) -> None:
+    """Only the active party has weights of the rows, and only if they are agreed."""
+    needed = agreement.training.sample_weights and name == agreement.active
+    if needed and holding.weights is None:
+        raise DataError(
+            f"training.sample_weights is set, but the data of {name} has no weights of the rows",
+            "name the column with the key weight in the table [data] of the party settings; only a "
+            "table (csv, parquet or sql) has such a column",
+        )
+    if holding.weights is not None and not needed:
+        raise DataError(
+            f"the settings of {name} name a column with weights of the rows (data.weight), which "
+            "nothing uses",
+            "remove data.weight; at the active party, training.sample_weights = true in the "
+            "agreement uses it",
+        )
+
+
+def _refuse_no_columns(holding: Holding, agreement: VerticalAgreement, name: str) -> None:
+    """Refuse an agreed width of a party that has only labels."""
+    width = agreement.parties[name].width
+    if width is not None and holding.table is None and holding.images is None:
+        raise DataError(
+            f"the agreement has parties.{name}.width = {width}, but the data of {name} has no "
+            "features",
+            f"remove the key 'width' of {name}, which then has labels alone; or select columns "
+            "with the keys numeric and categorical in its settings",
         )
 
 

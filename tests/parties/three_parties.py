@@ -97,8 +97,9 @@ def party_settings(folder: Path, requests: Iterable[str] = ()) -> dict[str, Vert
         data["ranges"] = RANGES  # type: ignore[assignment]
     plan["hub"]["label"] = _label(folder / "hub.csv")
     for name in PARTIES:
-        if "date" in _header(folder / f"{name}.csv"):
-            plan[name]["time"] = "date"
+        for key, column in (("time", "date"), ("weight", "weight")):
+            if column in _header(folder / f"{name}.csv"):
+                plan[name][key] = column
     apart = {"statistics": str(folder / STATISTICS)} if (folder / STATISTICS).exists() else {}
     files = {"hub": {name: str(folder / f"{name}.txt") for name in requests}}
     return {

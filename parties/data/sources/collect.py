@@ -54,6 +54,9 @@ class TableSettings(DataSettings):
     # Column with the date of each row, by which split.kind = "time" divides the rows; only for the
     # active party. ISO 8601, such as 2024-01-31, or 31.01.2024, or numbers. It is no feature.
     time: str | None = None
+    # Column with the weight of each row in the loss; only for the active party, with
+    # training.sample_weights. Numbers from 0 on, not all 0. It is no feature.
+    weight: str | None = None
     label_strip: str = ""  # characters that are removed from the end of labels
     missing: tuple[str, ...] = ()  # texts that mark a missing value, besides empty cells and NULL
     # Which of several rows with the same ID is used; absent: duplicate IDs are an error.
@@ -73,15 +76,17 @@ class ColumnRoles:
 
     ids: tuple[str, ...]
     label: str | None  # column with the classes
-    numeric: tuple[str, ...]  # features, then ``targets``
+    numeric: tuple[str, ...]  # features, then ``targets``, then ``weight``
     categorical: tuple[str, ...]
     targets: tuple[str, ...] = ()  # columns with labels that are numbers
     time: str | None = None  # column with dates
+    weight: str | None = None  # column with the weights of the rows
 
     @property
     def features(self) -> tuple[str, ...]:
         """The numeric columns that are features."""
-        return self.numeric[: len(self.numeric) - len(self.targets)]
+        others = len(self.targets) + (self.weight is not None)
+        return self.numeric[: len(self.numeric) - others]
 
     def listed(self) -> list[tuple[str, str]]:
         """Return a pair (use, column name) for every column to read."""
@@ -159,22 +164,25 @@ def collect_records(
 def _roles(data: TableSettings, columns: Sequence[str], task: Task) -> ColumnRoles:
     ids = () if data.id == "row" else data.id.columns
     labels = data.label_columns
-    other_uses = {*ids, *data.categorical, *labels, data.time}
+    other_uses = {*ids, *data.categorical, *labels, data.time, data.weight}
     rest = tuple(column for column in columns if column not in other_uses)
     numeric, text = rest if data.numeric is None else data.numeric, task == "classification"
+    targets = () if text else labels
     roles = ColumnRoles(
         ids,
         labels[0] if labels and text else None,
-        numeric if text else numeric + labels,
+        numeric + targets + (() if data.weight is None else (data.weight,)),
         data.categorical,
-        () if text else labels,
+        targets,
         data.time,
+        data.weight,
     )
     uses = Counter(column for _, column in roles.listed())
     for column in (column for column, count in uses.items() if count > 1):
         raise DataError(
             f"column {column!r} is listed more than once in the party settings",
-            "list the column under one key only: 'id', 'label', 'numeric', 'categorical' or 'time'",
+            "list the column under one key only: 'id', 'label', 'numeric', 'categorical', 'time' "
+            "or 'weight'",
         )
     return roles
 
@@ -258,6 +266,7 @@ class _Collector:
         self._ids, self._numbers = IdStore(memory), ArrayStore(np.int64, memory=memory)
         self._numeric = ArrayStore(np.float64, len(roles.features), memory)
         self._targets = ArrayStore(np.float64, len(roles.targets), memory)
+        self._weights = ArrayStore(np.float64, memory=memory)
         self._codes = ArrayStore(np.int32, len(roles.categorical), memory)
         self._labels = ArrayStore(np.int64, memory=memory)
         self._times = ArrayStore(np.float64, memory=memory)
@@ -317,6 +326,7 @@ class _Collector:
             table=table if features else None,
             labels=self._label_array(),
             times=None if self.roles.time is None else self._times.array(),
+            weights=None if self.roles.weight is None else self._weights.array(),
             digest=self._digest(table),
         )
 
@@ -345,6 +355,9 @@ class _Collector:
             kinds, tally = faults.setdefault(at, (set(), _Tally()))
             kinds.update(map(describe_fault, set(numeric[rows, at].tolist())))
             tally.add(chunk.numbers[rows].tolist())
+        if self.roles.weight is not None:
+            numeric, weights = numeric[:, :-1], numeric[:, -1]
+            self._weights.append(weights)
         if self.roles.targets:
             numeric, targets = np.split(numeric, [len(self.roles.features)], axis=1)
             self._targets.append(targets)
@@ -410,6 +423,7 @@ class _Collector:
         stores = [self._numbers, self._numeric, self._codes, self._labels]
         stores += [self._targets] if self.roles.targets else []
         stores += [self._times] if self.roles.time else []
+        stores += [self._weights] if self.roles.weight else []
         parts = [self._ids.digest(), *(store.digest() for store in stores)]
         described = repr((self._files, self.roles.listed(), table.categorical)).encode()
         return sha256(b"".join(parts) + described).digest()

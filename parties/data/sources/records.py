@@ -30,6 +30,7 @@ class Records:
         labels: class index of each record, or ``UNKNOWN`` or ``ABSENT``, ``[rows]``; or numbers,
             NaN if absent, ``[rows]``, or ``[rows, labels]`` of several labels.
         times: date of each record, as a number that grows with time, ``[rows]``; None without.
+        weights: weight of each record, NaN if absent, ``[rows]``; None without.
         digest: SHA-256 of all data that was read.
         trains: number of files with training rows; these files are the first ones in ``files``, and
             all later files have test rows.
@@ -43,6 +44,7 @@ class Records:
     images: Images | None = None
     labels: Labels | None = None
     times: Array | None = None
+    weights: Array | None = None
     digest: bytes = b""
     trains: int = 1
 

@@ -137,7 +137,7 @@ def read_pooled_data(
 
     Raises:
         LookupError: a party lacks the features or labels that its role requires.
-        PolicyError: the labels are not one of several classes, or the classes have weights.
+        PolicyError: the labels are not one of several classes, or the loss has weights.
     """
     read = read_config(config, SCHEMA, tuple(changes))
     agreement = read.agreement
@@ -183,10 +183,14 @@ def _refuse_other_tasks(agreement: VerticalAgreement, config: Path) -> None:
             f"labels.task = {agreement.labels.task!r}",
             "use a config whose labels are classes",
         )
-    if agreement.training.class_weights is not None:
+    weights = {
+        "class": agreement.training.class_weights is not None,
+        "sample": agreement.training.sample_weights,
+    }
+    for kind in (each for each, used in weights.items() if used):
         raise PolicyError(
-            f"a study of many models has no class weights, but {config.name} has "
-            "training.class_weights",
+            f"a study of many models has no {kind} weights, but {config.name} has "
+            f"training.{kind}_weights",
             "remove the key",
         )
 

@@ -110,6 +110,10 @@ class PopulationRun:
         self._batches = [Batches(sets, "") for sets in trained.sets]
         self.progress = ProgressReporter("population", lambda _: None)
 
+    def weights_of(self, rows: Index) -> Tensor | None:  # noqa: ARG002  refused by the study
+        """None: all weights of the common ``rows``, [rows], in the loss are 1."""
+        return None
+
     @property
     def finite(self) -> bool:
         """Whether all parameters are finite."""

@@ -73,6 +73,11 @@ def read_partitioned_data(
             "data.time names a column with dates, but with a server no split uses dates",
             "remove data.time",
         )
+    if holding.weights is not None:
+        raise DataError(
+            "data.weight names a column with weights of the rows, which only the vertical mode has",
+            "remove data.weight",
+        )
     rows = _rows(holding, data, agreement.shape)
     return PartitionedData(
         holding.ids, holding.in_test, rows, partition_by_client(agreement, rows.labels.numpy())

@@ -149,6 +149,17 @@ def read_labels(party: VerticalParty, rows: Index) -> Tensor:
     return torch.from_numpy(held[rows]).to(DTYPES[party.agreement.dtype])
 
 
+def read_weights(party: VerticalParty, rows: Index) -> Tensor | None:
+    """The weights of some rows in the loss, [rows], in float64; None if the loss has no weights.
+
+    ``rows`` are the party's own row numbers, [rows].
+    """
+    held = party.holding.weights
+    if held is None or not party.agreement.training.sample_weights:
+        return None
+    return torch.from_numpy(held[rows])
+
+
 def erase_labels(labels: Tensor, rows: Index) -> None:
     """Erase the labels of ``rows``, [rows]: a class becomes -1, a number NaN."""
     labels[torch.from_numpy(rows)] = math.nan if labels.is_floating_point() else -1

@@ -50,7 +50,11 @@ class ActiveNetwork(nn.Module):
         bottom: the bottom model; None if the active party has no features.
         top: the top model.
         target: what the model predicts: unit, loss, and written prediction of its outputs.
+        mean_weight: with agreed weights of the rows, their mean over the training rows, ``[1]``;
+            else None.
     """
+
+    mean_weight: Tensor | None
 
     def __init__(
         self,
@@ -64,6 +68,8 @@ class ActiveNetwork(nn.Module):
         self.top = _build_top(agreement, own_top)
         weighted = len(agreement.labels.classes) if agreement.training.class_weights else None
         self.target = build_target(agreement.labels.task, agreement.labels.loss, weighted)
+        mean = torch.ones(1) if agreement.training.sample_weights else None
+        self.register_buffer("mean_weight", mean)
 
     def embed(self, features: Tensor) -> Tensor:
         """The active party's own embeddings, [batch, width], of ``features``, [batch, ...].

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from models.targets import ClassTarget, NumberTarget, Target, balanced_weights
+from parties.common.errors import DataError
 from parties.common.shared_randomness import Index
 from parties.data.preprocess import declared_target
 from parties.session.checkpoint import CheckpointContent, CheckpointStore
 from parties.session.journal import Journal, recorded_value
 from parties.session.store.model_store import ModelStore, VersionFacts
+from parties.vertical.engine.features import read_weights
 from parties.vertical.engine.local_model import LocalModel
 from parties.vertical.engine.networks import ActiveNetwork, build_active_network
 from parties.vertical.engine.optimiser import UpdateRule
@@ -89,7 +91,11 @@ class SplitModel:
         self._learned: Tensor | None = None  # labels before the last correction, [common_rows]
         self.used_labels = UsedLabels(party, state)
         self.loop = (CachedTrainingLoop if party.agreement.frozen_bottoms else TrainingLoop)(
-            party, hub, state, self.used_labels.values
+            party,
+            hub,
+            state,
+            self.used_labels.values,
+            read_weights(party, np.maximum(state.features.rows, 0)),
         )
 
     @classmethod
@@ -122,6 +128,7 @@ class SplitModel:
             self._resumed = state.batch_order
             state.reset_rows(self.start)
         self.loop.labels = content.tensors["labels"]["labels"]
+        self.loop.weights = content.tensors["labels"].get("weights")
         self.loop.load(content.tensors)
         party.traffic.restore(content.values["traffic"])
         return self
@@ -155,6 +162,10 @@ class SplitModel:
     def end_correction(self) -> None:
         """Drop the wrong labels that a request has corrected."""
         self._learned = None
+
+    def weights_of(self, rows: Index) -> Tensor | None:
+        """The weights in the loss of the common ``rows``, [rows]; None if all of them are 1."""
+        return self.loop.weights_of(rows)
 
     @property
     def stream(self) -> str:
@@ -278,7 +289,10 @@ class SplitModel:
         }
         tensors = {f"entry {place}": each.tensors for place, each in enumerate(entries)}
         start = {name: torch.from_numpy(rows.copy()) for name, rows in self.start.arrays().items()}
-        tensors |= {"start": start, "labels": {"labels": self.loop.labels}}
+        labels = {"labels": self.loop.labels}
+        if self.loop.weights is not None:
+            labels["weights"] = self.loop.weights
+        tensors |= {"start": start, "labels": labels}
         return CheckpointContent(values, state.tensors | tensors | self.loop.kept())
 
     # --- commands to all parties ----------------------------------------------------------------
@@ -317,7 +331,8 @@ class SplitModel:
         self._change_all(task, vfl_pb2.ModelCommand(initialise=fresh))
         if not (self._journal.replaying or (from_kept and self.state.uses_kept)):
             self._standardise(fit)
-        self.weigh_classes(fit)
+        self.weigh(fit)
+        self._refuse_no_weight(fit, shard)
         self.state.use_stream(stream, shard, sample)
         self.ensemble = ()
         self.loop.diverged = False
@@ -331,8 +346,12 @@ class SplitModel:
             low, high = declared_target(self.party.settings.data)
             target.standardise((low + high) / 2, (high - low) / 2)
         else:
-            known = self.labels[self.rows.select(rows)].double()
-            target.standardise(known.mean().item(), known.std(correction=0).item())
+            chosen = self.rows.select(rows)
+            known, weights = self.labels[chosen].double(), self.loop.weights
+            if weights is None or not bool(weights[chosen].any()):
+                target.standardise(known.mean().item(), known.std(correction=0).item())
+            else:
+                target.standardise(*_weighted_moments(known, weights[chosen]))
         self._warn_of_rounding(target)
 
     def _warn_of_rounding(self, target: NumberTarget) -> None:
@@ -346,10 +365,40 @@ class SplitModel:
                 "subtract a constant from the label, such as its mean"
             )
 
-    def weigh_classes(self, rows: vfl_pb2.Rows) -> None:
-        """Set the agreed weights of the classes; balanced weights are those of a row set."""
+    def weigh(self, rows: vfl_pb2.Rows) -> None:
+        """Set the agreed weights of classes and rows in the loss, for a training on a row set.
+
+        Balanced weights of the classes are those of the row set. The weights of the rows are
+        divided by their mean over the row set; in a shard, over the rows of the shard.
+        """
+        if self._journal.replaying:
+            return
+        self._weigh_classes(rows)
+        weights = self.loop.weights
+        if weights is not None:
+            network = cast(ActiveNetwork, self.local_model.model.network)
+            mean = weights[self.state.batches.rows.select(rows)].mean().item()
+            cast(Tensor, network.mean_weight).fill_(mean or 1.0)  # if all are 0, so is the loss
+
+    def _refuse_no_weight(self, rows: vfl_pb2.Rows, shard: int | None) -> None:
+        """Refuse a training without a row of positive weight; a request may leave such rows."""
+        weights, plan = self.loop.weights, self.agreement.training
+        if weights is None or rows != vfl_pb2.TRAIN_ROWS or shard is not None:
+            return
+        parts = {"training": self.rows.train}
+        if plan.patience is not None and plan.monitor == "loss":
+            parts["validation"] = self.rows.validation  # early stopping watches their loss
+        for name, part in parts.items():
+            if not bool(weights[part].any()):
+                raise DataError(
+                    f"training.sample_weights: the weights of all {len(part)} {name} rows of "
+                    f"{self.party.name} are 0 (data.weight)",
+                    f"give {name} rows a weight above 0",
+                )
+
+    def _weigh_classes(self, rows: vfl_pb2.Rows) -> None:
         agreed = self.agreement.training.class_weights
-        if agreed is None or self._journal.replaying:
+        if agreed is None:
             return
         target = cast(ClassTarget, self.target)
         classes = self.agreement.labels.classes
@@ -590,3 +639,10 @@ class SplitModel:
 
     def _move_to(self, task: int) -> None:
         self._hub.move_to(vfl_pb2.Place(task=task, epoch=0, step=0, microbatch=0))  # type: ignore[arg-type]
+
+
+def _weighted_moments(values: Tensor, weights: Tensor) -> tuple[float, float]:
+    """Mean and standard deviation of ``values``, [rows], with ``weights``, [rows]."""
+    shares = weights / weights.sum()
+    mean = (shares * values).sum()
+    return mean.item(), (shares * (values - mean).square()).sum().sqrt().item()

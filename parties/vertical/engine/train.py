@@ -130,7 +130,7 @@ def _epoch(split_model: SplitModel, plan: TrainingPlan, number: int) -> EpochRes
     target = split_model.target
 
     def descend(batch: TrainingBatch) -> BatchLoss:
-        loss = target.loss(batch.logits, batch.labels)
+        loss = target.loss(batch.logits, batch.labels, weights=batch.weights)
         losses.append((loss.item(), len(batch.rows)))
         if batch.share < 1:
             loss = loss * batch.share
@@ -148,11 +148,16 @@ def _epoch(split_model: SplitModel, plan: TrainingPlan, number: int) -> EpochRes
             split_model.logits(vfl_pb2.VALIDATION),
             split_model.labels[split_model.rows.validation],
         ),
+        split_model.weights_of(split_model.rows.validation),
     )
 
 
 def validated_epoch(
-    agreement: VerticalAgreement, target: Target, epoch: EpochResult, validation: Outputs
+    agreement: VerticalAgreement,
+    target: Target,
+    epoch: EpochResult,
+    validation: Outputs,
+    weights: Tensor | None,
 ) -> EpochResult:
     """Add the figures of validation rows to the result of an epoch.
 
@@ -161,6 +166,8 @@ def validated_epoch(
         target: what the model predicts, with its loss.
         epoch: the result, without these figures.
         validation: outputs and labels of the validation rows.
+        weights: [rows], their weights in the loss; None if all are 1. The accuracy and the AUC have
+            no weights.
 
     Raises:
         PolicyError: early stopping watches the AUC, but a class has no validation row.
@@ -168,7 +175,7 @@ def validated_epoch(
     logits, truth = validation.logits, validation.labels
     found = replace(
         epoch,
-        validation_loss=target.loss(logits, truth).item(),
+        validation_loss=target.loss(logits, truth, weights=weights).item(),
         validation_accuracy=target.accuracy(logits, truth),
     )
     if agreement.training.monitor == "loss":
@@ -188,8 +195,9 @@ def validation_metrics(
 ) -> tuple[float, float | None]:
     """Loss and accuracy on the validation rows; a number has no accuracy."""
     logits, target = split_model.logits(vfl_pb2.VALIDATION, task), split_model.target
-    truth = split_model.labels[split_model.rows.validation]
-    return target.loss(logits, truth).item(), target.accuracy(logits, truth)
+    rows = split_model.rows.validation
+    truth, weights = split_model.labels[rows], split_model.weights_of(rows)
+    return target.loss(logits, truth, weights=weights).item(), target.accuracy(logits, truth)
 
 
 def accuracy_on_rows(

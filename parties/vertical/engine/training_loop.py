@@ -56,6 +56,7 @@ class TrainingBatch:
     rows: Index  # [batch], indices into the common order
     logits: Tensor  # [batch, classes]
     labels: Tensor  # [batch], or [batch, labels]
+    weights: Tensor | None  # [batch], of the rows in the loss; None if all are 1
     # The reports that the passive parties sent with their embeddings.
     reports: list[vfl_pb2.BlockReport]
     # Fraction of the rows of the step that this batch contains; below 1 for micro-batches.
@@ -104,6 +105,8 @@ class TrainingLoop:
     Attributes:
         labels: [common_rows], the label of each common row; -1 for erased rows. Numbers: NaN for
             erased rows. Several binary labels: [common_rows, labels].
+        weights: [common_rows], the weight of each common row as the data has it; NaN for erased
+            rows. None if the loss has no weights.
         sent_gradients: the gradients that were sent for the last batch.
         diverged: whether a loss, gradient or embedding was not finite, or exceeded
             ``limits.magnitude``.
@@ -111,8 +114,16 @@ class TrainingLoop:
             there is none.
     """
 
-    def __init__(self, party: VerticalParty, hub: Hub, state: PartyState, labels: Tensor) -> None:
+    def __init__(
+        self,
+        party: VerticalParty,
+        hub: Hub,
+        state: PartyState,
+        labels: Tensor,
+        weights: Tensor | None = None,
+    ) -> None:
         self._party, self._hub, self._state, self.labels = party, hub, state, labels
+        self.weights = weights
         self._agreement = party.agreement
         self._leaves: dict[str, Tensor] = {}  # the passive parties' embeddings of this batch
         self._local_embedding: _LocalEmbedding | None = None
@@ -131,7 +142,8 @@ class TrainingLoop:
 
     def without_parties(self, absent: Collection[str]) -> "TrainingLoop":
         """A loop that leaves out the parties ``absent``; needs ``top.kind = 'sum'``."""
-        return TrainingLoop(self._party, self._hub.without(absent), self._state, self.labels)
+        hub = self._hub.without(absent)
+        return TrainingLoop(self._party, hub, self._state, self.labels, self.weights)
 
     def clear(self) -> None:
         """Delete the embeddings and gradients of the last batch."""
@@ -139,16 +151,29 @@ class TrainingLoop:
         self.sent_gradients = SentGradients(np.empty(0, np.int64), {})
 
     def forget(self, rows: Index) -> list[str]:
-        """Delete the labels and kept embeddings of ``rows``, [rows], and those of the last batch.
+        """Delete the labels, weights and kept embeddings of ``rows``, [rows], and the last batch.
 
         Returns:
             Descriptions of the deleted data, for the report; the labels are not mentioned.
         """
         erase_labels(self.labels, rows)
+        if self.weights is not None:
+            erase_labels(self.weights, rows)
         if self.fallback is not None:
             self.fallback[torch.from_numpy(rows)] = 0
         self.clear()
         return ["embeddings and logits of every compared model"]
+
+    def weights_of(self, rows: Index) -> Tensor | None:
+        """The weights in the loss of the common ``rows``, [rows]; None if all of them are 1.
+
+        They are divided by their mean over the rows that train the present model.
+        """
+        if self.weights is None:
+            return None
+        network = cast(ActiveNetwork, self._state.local_model.model.network)
+        mean = 1.0 if network.mean_weight is None else network.mean_weight.item()
+        return self.weights.index_select(0, torch.from_numpy(rows)) / mean
 
     def kept(self) -> dict[str, Tensors]:
         """What the loop stores in a checkpoint or a version: tensors [...] by group."""
@@ -239,7 +264,10 @@ class TrainingLoop:
 
     def residues(self, gone: Index) -> list[str]:
         """Names of the stored data that may still concern the forgotten rows ``gone``, [rows]."""
-        found = ["labels"] if any_label(self.labels[torch.from_numpy(gone)]) else []
+        rows = torch.from_numpy(gone)
+        found = ["labels"] if any_label(self.labels[rows]) else []
+        if self.weights is not None and any_label(self.weights[rows]):
+            found.append("weights of rows")
         if self._leaves or self._local_embedding is not None or self.sent_gradients.gradients:
             found.append("embeddings or gradients of the last batch")
         if self.fallback is not None and bool(self.fallback[torch.from_numpy(gone)].any()):
@@ -410,7 +438,8 @@ class TrainingLoop:
             share = len(rows) / sum(len(self._state.batches.rows_of(each)) for each in group)
         logits, last = self._logits(), place == len(group) - 1
         labels = self.labels.index_select(0, torch.from_numpy(rows))
-        return TrainingBatch(request, rows, logits, labels, reports, share, last)
+        weights = self.weights_of(rows)
+        return TrainingBatch(request, rows, logits, labels, weights, reports, share, last)
 
     def _receive(self, task: vfl_pb2.Task, rows: Index) -> list[vfl_pb2.BlockReport]:
         """Receive the passive parties' embeddings of ``rows``, and return their reports."""
@@ -527,13 +556,20 @@ class CachedTrainingLoop(TrainingLoop):
     the embeddings are requested again, and each passive party sends the same bytes as before.
     """
 
-    def __init__(self, party: VerticalParty, hub: Hub, state: PartyState, labels: Tensor) -> None:
-        super().__init__(party, hub, state, labels)
+    def __init__(
+        self,
+        party: VerticalParty,
+        hub: Hub,
+        state: PartyState,
+        labels: Tensor,
+        weights: Tensor | None = None,
+    ) -> None:
+        super().__init__(party, hub, state, labels, weights)
         self._cache: dict[str, Tensor] = {}  # [common_rows, width] of each passive party
         self._cached = np.zeros(len(labels), np.bool_)
 
     def forget(self, rows: Index) -> list[str]:
-        """Delete the labels and the cached embeddings of ``rows``, [rows].
+        """Delete the labels, weights and cached embeddings of ``rows``, [rows].
 
         Returns:
             Descriptions of the deleted data, for the report; the labels are not mentioned.

@@ -103,6 +103,9 @@ class _ReferenceTops:
         train = [torch.from_numpy(sets.train) for sets in run.sets]
         learned = torch.stack([run.learned_labels[rows] for rows in train])
         self._labels = {False: learned, True: torch.stack([run.labels[rows] for rows in train])}
+        weights = [run.weights_of(sets.train) for sets in run.sets]
+        known = [each for each in weights if each is not None]
+        self._weights = torch.stack(known) if known else None
         self._corrects = run.sets[0].corrects
         found = [np.searchsorted(sets.train, sets.forgotten) for sets in run.sets]
         self._forgotten = torch.from_numpy(np.stack(found))
@@ -138,7 +141,9 @@ class _ReferenceTops:
         chosen = models.with_prefix()
         for places in torch.split(orders, self._agreement.training.batch, dim=1):
             logits, truth = models([self._at(places)]), labels.gather(1, places)
-            losses = self._target.loss(logits.flatten(0, 1), truth.flatten(), reduction="none")
+            weights = None if self._weights is None else self._weights.gather(1, places).flatten()
+            flat = logits.flatten(0, 1)
+            losses = self._target.loss(flat, truth.flatten(), "none", weights)
             optimiser.zero_grad()
             losses.view(truth.shape).mean(dim=1).sum().backward(inputs=chosen)  # type: ignore[no-untyped-call]
             optimiser.step()

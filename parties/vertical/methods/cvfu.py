@@ -220,7 +220,10 @@ def _measure(run: VerticalRun, state: CvfuState) -> tuple[list[float], list[floa
         labels = run.labels[sets.retain]
         residual = logits.softmax(dim=1) - one_hot(labels, logits.shape[1])
         residual = residual * target.row_weights(labels)[:, None]
-        losses.append(target.loss(logits, labels).item())
+        weights = run.weights_of(sets.retain)
+        if weights is not None:
+            residual = residual * weights[:, None]
+        losses.append(target.loss(logits, labels, weights=weights).item())
         # Instead of the norm of first-layer weights: it takes no message (decision 100).
         norms.append(residual.square().sum().sqrt().item() / len(labels))
     return losses, norms

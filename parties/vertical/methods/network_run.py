@@ -11,6 +11,7 @@ from torch import Tensor
 from configs.unlearning import MethodSettings
 from models.targets import Target
 from models.tops import ConcatHead, SumHead
+from parties.common.shared_randomness import Index
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.optimiser import UpdateRule
@@ -81,6 +82,10 @@ class NetworkRun:
         """What the model predicts, with its loss."""
         return self._network.target
 
+    def weights_of(self, rows: Index) -> Tensor | None:
+        """The weights in the loss of the common ``rows``, [rows]; None if all of them are 1."""
+        return self.split_model.weights_of(rows)
+
     @property
     def finite(self) -> bool:
         """Whether all numbers since the last start are finite."""
@@ -137,12 +142,13 @@ class NetworkRun:
     ) -> None:
         """Restore the copy with the name ``slot``; the steps that follow use ``rule``.
 
-        Balanced weights of the classes are those of D_r, as in a training without D_u.
+        Balanced weights of the classes, and the mean of the weights of rows, are those of D_r, as
+        in a training without D_u.
         """
         self._frozen = self._given
         self.split_model.restore_copy(slot, stream, self._task, rule, sample)
         if self._task == vfl_pb2.UNLEARN:
-            self.split_model.weigh_classes(vfl_pb2.RETAIN)
+            self.split_model.weigh(vfl_pb2.RETAIN)
 
     def initialise(
         self, stream: str, rows: vfl_pb2.Rows, rule: UpdateRule, sample: Sample | None = None
@@ -265,6 +271,7 @@ class NetworkRun:
                     batch.share,
                     batch.last,
                     self._network.target,
+                    None if batch.weights is None else batch.weights[None],
                 )
             )
             return BatchLoss(found.values.sum(), found.use_of(0))
@@ -281,6 +288,7 @@ class NetworkRun:
         for index, start in enumerate(range(0, len(order), size)):
             part = order[start : start + size]
             inputs = embeddings[np.searchsorted(chosen, part)]
+            weights = model.weights_of(part)
             batch = Batch(
                 vfl_pb2.BatchRequest(
                     rows=rows, order=vfl_pb2.SHUFFLED, epoch=epoch, size=size, index=index
@@ -290,6 +298,7 @@ class NetworkRun:
                 self.labels[part][None],
                 list,
                 target=self._network.target,
+                weights=None if weights is None else weights[None],
             )
             found = act(batch)
             loss = found.values.sum()

@@ -16,6 +16,7 @@ from torch import Tensor
 from configs.agreement import VerticalAgreement
 from configs.unlearning import MethodSettings, ShrinkTop
 from models.targets import ClassTarget, Target
+from parties.common.shared_randomness import Index
 from parties.requests.driver import Run
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party_state import LocalFit
@@ -76,6 +77,7 @@ class Batch:
     share: float = 1.0
     last: bool = True  # whether this is the last batch of its step
     target: Target = CLASSES  # what the models predict, with its loss
+    weights: Tensor | None = None  # [N, batch], of the rows in the loss; None if all are 1
 
     def loss(self, labels: Tensor | None = None, logits: Tensor | None = None) -> Tensor:
         """The mean loss of each model, [N], such as the cross entropy.
@@ -87,7 +89,8 @@ class Batch:
         truth = self.labels if labels is None else labels
         found = self.logits if logits is None else logits
         if len(found) == 1:
-            return self.target.loss(found[0], truth[0]).reshape(1)
+            loss = self.target.loss(found[0], truth[0], weights=self._first_weights)
+            return loss.reshape(1)
         each = self.target.loss(found.flatten(0, 1), truth.flatten(0, 1), reduction="none")
         return each.view(found.shape[:2]).mean(dim=1)
 
@@ -98,9 +101,15 @@ class Batch:
         """
         found = self.logits if logits is None else logits
         if len(found) == 1:
-            return self.target.loss(found[0], self.labels[0], reduction="sum").reshape(1)
+            weights = self._first_weights
+            return self.target.loss(found[0], self.labels[0], "sum", weights).reshape(1)
         each = self.target.loss(found.flatten(0, 1), self.labels.flatten(0, 1), reduction="none")
         return each.view(found.shape[:2]).sum(dim=1)
+
+    @property
+    def _first_weights(self) -> Tensor | None:
+        """The weights of a single model's rows, [batch]; several models have none."""
+        return None if self.weights is None else self.weights[0]
 
     def sums(self, values: Tensor) -> Tensor:
         """The sum of ``values``, [N * batch], over the rows of each model, [N]."""
@@ -161,6 +170,10 @@ class VerticalRun(Run, Protocol):
     def target(self) -> Target:
         """What the models predict, with its loss."""
         return CLASSES
+
+    def weights_of(self, rows: Index) -> Tensor | None:  # noqa: ARG002  several models have none
+        """The weights in the loss of the common ``rows``, [rows]; None if all of them are 1."""
+        return None
 
     @property
     def sent_gradients(self) -> SentGradients | None:

@@ -94,9 +94,9 @@ def _read(
 
 
 def _features(data: DataSettings, fitted: FittedPreprocessing) -> DataSettings:
-    """The source without its labels and dates; of a table only the columns that were fitted."""
+    """The source without labels, dates and weights; of a table only the fitted columns."""
     fields = type(data).model_fields
-    unused = [name for name in (*data.label_keys, "time") if name in fields]
+    unused = [name for name in (*data.label_keys, "time", "weight") if name in fields]
     changes: dict[str, Any] = {name: fields[name].default for name in unused}
     changes |= {
         name: tuple(columns)

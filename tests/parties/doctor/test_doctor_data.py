@@ -93,6 +93,16 @@ def test_a_split_by_time_needs_a_column_with_dates(party_folder: PartyFolder) ->
     expect_failure(party_folder, HUB, 4, "divides the rows by a date")
 
 
+def test_weights_of_rows_need_a_column_with_weights(party_folder: PartyFolder) -> None:
+    party_folder.agreed[HUB] = "[training]\nsample_weights = true"
+    expect_failure(party_folder, HUB, 4, "the party settings name no column with weights")
+
+
+def test_weights_that_nothing_uses_are_named(party_folder: PartyFolder) -> None:
+    party_folder.settings(HUB, data='weight = "age"')
+    expect_failure(party_folder, HUB, 4, "nothing uses data.weight")
+
+
 def test_dates_that_nothing_uses_are_named(party_folder: PartyFolder) -> None:
     party_folder.settings(SPOKE, data='time = "age"')
     expect_failure(party_folder, SPOKE, 4, "nothing uses data.time")

@@ -46,6 +46,16 @@ def test_columns_that_differ_from_the_agreement_are_refused(folder: Path) -> Non
         party(folder, "left", agreed(4), [])
 
 
+def test_width_of_a_party_with_labels_alone_is_refused(folder: Path) -> None:
+    lines = [line.split(",") for line in (folder / "hub.csv").read_text().splitlines()]
+    (folder / "hub.csv").write_text("".join(f"{row[0]},{row[-1]}\n" for row in lines))
+    with pytest.raises(DataError, match=r"parties.hub.width = 3, but the data of hub has no"):
+        party(folder, "hub", agreement(), [])
+    plan = agreement()
+    plan["parties"]["hub"] = {"role": "active"}
+    assert party(folder, "hub", plan, []).holding.table is None
+
+
 def test_different_numbers_of_columns_fail_the_handshake(folder: Path) -> None:
     hub, left = party(folder, "hub", agreed(3), []), party(folder, "left", agreement(), [])
     port = MemoryPort()

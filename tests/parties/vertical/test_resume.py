@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from crash import Crash, crash_after
+from row_weights import add_weights
 from three_parties import LIMITS, PARTIES, agreement, certify, party, write_data
 from whole_run import FEDORA, QUICK, TRAINING
 
@@ -121,12 +122,16 @@ def test_run_after_several_crashes_equals_an_uninterrupted_run(
     assert run_parties(tmp_path).files == uninterrupted.files
 
 
-def test_resumed_run_with_class_weights_equals_an_uninterrupted_run(tmp_path: Path) -> None:
-    weighted = {"training": CHANGES["training"] | {"class_weights": "balanced"}}  # type: ignore[operator]
+@pytest.mark.parametrize("kind", ["class", "sample"])
+def test_resumed_run_with_weights_equals_an_uninterrupted_run(tmp_path: Path, kind: str) -> None:
+    key: dict[str, Any] = {"class_weights": "balanced", "sample_weights": kind == "sample"}
+    weighted = {"training": CHANGES["training"] | key}  # type: ignore[operator]
     folders = [tmp_path / name for name in ("whole", "crashed")]
     for folder in folders:
         folder.mkdir()
         prepare(folder)
+        if kind == "sample":
+            add_weights(folder)
     whole = run_parties(folders[0], **weighted)
     for crash in (("left", 60), ("hub", 500)):
         run_parties(folders[1], crash, **weighted)

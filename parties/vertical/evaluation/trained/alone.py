@@ -124,7 +124,7 @@ class OwnTraining:
         alone = agreement.model_copy(update=own)
         party = replace(split_model.party, agreement=alone)
         self._agreement, self._inputs, self._batches = agreement, inputs, batches
-        self._labels = split_model.labels
+        self._split_model = split_model
         self._network = build_active_network(party, batches.stream, inputs)
         # The standardisation of a number is that of the joint model: of the same training rows.
         self._network.target.load_state_dict(split_model.target.state_dict())
@@ -176,7 +176,7 @@ class OwnTraining:
         value = 0.0
         for request in shuffled_requests(vfl_pb2.TRAIN_ROWS, count, number, size):
             rows = torch.from_numpy(self._batches.rows_of(request))
-            loss = self._network.target.loss(self._outputs(rows), self._labels[rows])
+            loss = self._loss(rows)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -185,9 +185,16 @@ class OwnTraining:
 
     def _validated(self, number: int, loss: float) -> EpochResult:
         rows = self._batches.rows.validation
-        validation = Outputs(self.logits(rows), self._labels[torch.from_numpy(rows)])
-        target = self._network.target
-        return validated_epoch(self._agreement, target, EpochResult(number, loss), validation)
+        model, target = self._split_model, self._network.target
+        validation, weights = Outputs(self.logits(rows), model.labels[rows]), model.weights_of(rows)
+        result = EpochResult(number, loss)
+        return validated_epoch(self._agreement, target, result, validation, weights)
+
+    def _loss(self, rows: Tensor) -> Tensor:
+        """The loss on the common ``rows``, [rows], with the weights of the joint model."""
+        weights = self._split_model.weights_of(rows.numpy())
+        labels = self._split_model.labels[rows]
+        return self._network.target.loss(self._outputs(rows), labels, weights=weights)
 
     def _solve(self) -> None:
         """Minimise the convex loss with the agreed penalty, as the Newton training does."""
@@ -203,7 +210,7 @@ class OwnTraining:
     def _penalised(self, solver: torch.optim.Optimizer, rows: Tensor) -> float:
         solver.zero_grad()
         squares = torch.stack([each.square().sum() for each in self._parameters]).sum()
-        loss = self._network.target.loss(self._outputs(rows), self._labels[rows])
+        loss = self._loss(rows)
         loss = loss + self._agreement.newton.weight / 2 * squares
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.item()
