@@ -151,7 +151,8 @@ def column_uses(table: OpenedTable, proposal: TableProposal) -> list[str]:
         marks = ", ".join(map(toml_text, proposal.missing))
         lines.append(f"missing = [{marks}]    # mark a missing value, as an empty cell does")
     for use in (ColumnUse.NUMERIC, ColumnUse.CATEGORICAL):
-        lines += [f"{use.value} = [", *_entries(proposal, use, table.sample.sampled), "]"]
+        entries = _entries(proposal, use, table.sample.sampled)
+        lines += [f"{use.value} = [", *entries, "]"] if entries else [f"{use.value} = []"]
     return lines
 
 
