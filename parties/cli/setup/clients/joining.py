@@ -125,14 +125,6 @@ def agreed_proposal(
             "omit this --ignore, or agree on other columns",
         )
     found = table.proposal(label, agreement.labels.classes)
-    names = [each.name for each in found.columns]
-    missing = [name for name in agreed if name not in names]
-    more = [
-        each.name for each in found.columns if each.use in _FEATURES and each.name not in agreed
-    ]
-    _refuse_other_columns(table, missing, more)
-    used = {name: _agreed_use(found, column) for name, column in agreed.items()}
-    columns = [*used.values(), *(each for each in found.columns if each.name not in used)]
     marks = {"", *found.missing}
     classes = sorted(set(table.sample.columns[label]) - marks)
     if not set(classes) & {*agreement.labels.classes}:
@@ -141,6 +133,14 @@ def agreed_proposal(
             f"{', '.join(agreement.labels.classes)}",
             "name the column with the classes: --label COLUMN",
         )
+    names = [each.name for each in found.columns]
+    missing = [name for name in agreed if name not in names]
+    more = [
+        each.name for each in found.columns if each.use in _FEATURES and each.name not in agreed
+    ]
+    _refuse_other_columns(table, missing, more)
+    used = {name: _agreed_use(found, column) for name, column in agreed.items()}
+    columns = [*used.values(), *(each for each in found.columns if each.name not in used)]
     return replace(found, columns=tuple(columns)), classes
 
 
@@ -159,10 +159,10 @@ def _agreed_use(found: TableProposal, column: AgreedColumn) -> ColumnProposal:
 def _label(agreement: HorizontalAgreement, table: OpenedTable) -> str:
     """Return the only column that is neither agreed nor the ID and that has agreed classes."""
     known = {each.name for each in agreement.columns} | {*table.ids}
-    classes = set(agreement.labels.classes)
+    classes = agreement.labels.classes
     found = [
         name for name, cells in table.sample.columns.items()
-        if name not in known and classes & set(cells)
+        if name not in known and not set(cells).isdisjoint(classes)
     ]  # fmt: skip
     if len(found) == 1:
         return found[0]
