@@ -12,7 +12,7 @@ from configs.errors import ConfigError
 from configs.horizontal import HorizontalAgreement
 from parties.cli.setup.agreement import scaled_batch, scaled_hidden
 from parties.cli.setup.clients.comparison import column_text, texts_text
-from parties.cli.setup.clients.proposal import MIN_ROWS, number_text
+from parties.cli.setup.clients.proposal import MIN_ROWS, plain_number
 from parties.cli.setup.options import InitOptions
 from parties.cli.setup.table import parsed
 from parties.data.sources.csv_source import toml_text
@@ -21,7 +21,7 @@ from parties.horizontal.registry import SCHEMA
 _ASSUMED: Final = "assumed"  # name of a second client that has not joined yet
 
 
-def agreement_text(
+def federated_agreement_text(
     options: InitOptions, columns: Sequence[AgreedColumn], classes: Sequence[str], rows: int
 ) -> str:
     """Return the agreement that the first client proposes.
@@ -32,12 +32,8 @@ def agreement_text(
         classes: the classes of the labels.
         rows: number of rows of the client.
     """
-    listed = "\n".join(
-        f"    {{ name = {toml_text(each.name)}, {column_text(each)} }}," for each in columns
-    )
-    parties = "".join(
-        f'[parties.{name}]\nrole = "{role}"\n' for name, role in _roles(options).items()
-    )
+    entries = (f"{{ name = {toml_text(each.name)}, {column_text(each)} }}" for each in columns)
+    listed = "".join(f"    {entry},\n" for entry in entries)
     return f"""\
 #:schema ./agreement.schema.json
 # Agreement of the federation {options.federation}: the same file at all parties.
@@ -51,10 +47,9 @@ mode = "horizontal"
 # fewer than {MIN_ROWS} rows have is left out, so that they show no row; a client whose rows are
 # outside widens them with `vfl init --join`. The shape of a row is worked out from them.
 columns = [
-{listed}
-]
+{listed}]
 
-{parties}
+{_parties(options)}
 [labels]
 classes = {texts_text(classes)}
 
@@ -131,9 +126,10 @@ def changed_text(
 
 def _number(value: float) -> int | float:
     """Return a number that TOML writes without a point if it is whole."""
-    return int(value) if "." not in number_text(value) and value.is_integer() else value
+    return int(value) if "." not in plain_number(value) and value.is_integer() else value
 
 
-def _roles(options: InitOptions) -> dict[str, str]:
-    names = dict.fromkeys((options.party, *options.clients), "client")
-    return {options.server: "server", **names}
+def _parties(options: InitOptions) -> str:
+    """Return the tables [parties.NAME] of the server and of the named clients."""
+    roles = {options.server: "server", **dict.fromkeys((options.party, *options.clients), "client")}
+    return "".join(f'[parties.{name}]\nrole = "{role}"\n' for name, role in roles.items())

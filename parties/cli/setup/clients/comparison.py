@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from configs.columns import AgreedColumn
-from parties.cli.setup.clients.proposal import ColumnValues, number_text
+from parties.cli.setup.clients.proposal import ColumnValues, plain_number
 from parties.data.sources.csv_source import toml_text
 
 
@@ -74,7 +74,7 @@ def column_text(column: AgreedColumn) -> str:
     """Return the key and the value of a column, as the agreement has them."""
     if column.range is None:
         return f"vocabulary = {texts_text(column.vocabulary or ())}"
-    return f"range = [{', '.join(map(number_text, column.range))}]"
+    return f"range = [{', '.join(map(plain_number, column.range))}]"
 
 
 def texts_text(texts: Sequence[str]) -> str:

@@ -83,15 +83,7 @@ def join_as_client(options: InitOptions, path: Path) -> FederatedFiles:
     pairs = [compare_column(*pair) for pair in zip(agreement.columns, values, strict=True)]
     widened = tuple(column for column, _ in pairs)
     new = "" if party in roles else party
-    changed = text
-    if new or _differs(agreement, widened, classes):
-        changed = changed_text(text, widened, classes, new)
-    result = checked_horizontal_agreement(changed, path)
-    if _differs(result, widened, classes):
-        raise ConfigError(
-            f"{path}: the columns or classes could not be widened in this file",
-            "write each column in one line, as `vfl init --role client` does",
-        )
+    changed, result = _changed(path, (text, agreement), widened, classes, new)
     return FederatedFiles(
         options=options,
         path=path,
@@ -103,6 +95,27 @@ def join_as_client(options: InitOptions, path: Path) -> FederatedFiles:
         compared=[compared, *(shown for _, shown in pairs)],
         told=[*_told_name(party, new), *_told_order(agreement, table)],
     )
+
+
+def _changed(
+    path: Path,
+    before: tuple[str, HorizontalAgreement],
+    columns: tuple[AgreedColumn, ...],
+    classes: tuple[str, ...],
+    new: str,
+) -> tuple[str, HorizontalAgreement]:
+    """Return text and content of the agreement with these columns and classes, and a new client."""
+    text, agreement = before
+    if not new and not _differs(agreement, columns, classes):
+        return before
+    changed = changed_text(text, columns, classes, new)
+    result = checked_horizontal_agreement(changed, path)
+    if _differs(result, columns, classes):
+        raise ConfigError(
+            f"{path}: the columns or classes could not be widened in this file",
+            "write each column in one line, as `vfl init --role client` does",
+        )
+    return changed, result
 
 
 def agreed_proposal(

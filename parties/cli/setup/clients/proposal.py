@@ -79,7 +79,7 @@ def outward_range(values: Array) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def number_text(number: float) -> str:
+def plain_number(number: float) -> str:
     """Return a number as people and TOML write it: whole numbers without a point."""
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
 

@@ -2,7 +2,10 @@
 
 from configs.config_file import validate_table
 from parties.cli.setup.active import AGREEMENT, Confirm, proposed_label
-from parties.cli.setup.clients.agreement import agreement_text, checked_horizontal_agreement
+from parties.cli.setup.clients.agreement import (
+    checked_horizontal_agreement,
+    federated_agreement_text,
+)
 from parties.cli.setup.clients.files import FederatedFiles, client_data, read_client_rows
 from parties.cli.setup.clients.proposal import column_values
 from parties.cli.setup.files import settings_text
@@ -47,7 +50,7 @@ def start_clients(options: InitOptions, confirm: Confirm | None) -> FederatedFil
     order = [each.name for each in proposal.columns if each.use in uses]
     values = column_values(holding, order)
     columns = [each.proposed for each in values]
-    text = agreement_text(options, columns, proposal.classes, len(holding))
+    text = federated_agreement_text(options, columns, proposal.classes, len(holding))
     return FederatedFiles(
         options=options,
         path=path,
