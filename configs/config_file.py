@@ -238,8 +238,34 @@ def _differences(field: str, ours: Any, theirs: Any) -> Iterator[tuple[str, Any,
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in sorted(ours.keys() | theirs.keys()):
             yield from _differences(f"{field}.{key}".lstrip("."), ours.get(key), theirs.get(key))
+    elif (ours_named := _named(ours)) and (theirs_named := _named(theirs)):
+        for name in dict.fromkeys([*ours_named, *theirs_named]):
+            mine, other = ours_named.get(name), theirs_named.get(name)
+            yield from _differences(f"{field}[{name!r}]", mine, other)
+        yield from _order_differences(field, list(ours_named), list(theirs_named))
     elif ours != theirs:
         yield field, ours, theirs
+
+
+def _order_differences(
+    field: str, ours: list[str], theirs: list[str]
+) -> Iterator[tuple[str, Any, Any]]:
+    """The difference in the order of the names that both lists have."""
+    first = [name for name in ours if name in theirs]
+    second = [name for name in theirs if name in ours]
+    places = [at for at, pair in enumerate(zip(first, second, strict=True)) if len({*pair}) > 1]
+    if places:
+        at = places[0]
+        yield f"the order of {field} from place {at + 1}", first[at:], second[at:]
+
+
+def _named(values: Any) -> dict[str, Any] | None:
+    """Return tables in a list by their names; None if an entry has no name, or two the same."""
+    tables = values if isinstance(values, list) else []
+    names = [each.get("name") if isinstance(each, dict) else None for each in tables]
+    if len(set(map(str, names))) < len(names) or not all(isinstance(each, str) for each in names):
+        return None
+    return dict(zip(map(str, names), tables, strict=True))
 
 
 def apply_change(raw: dict[str, Any], change: str, known: Container[str]) -> None:

@@ -8,6 +8,7 @@ from pydantic import Field, create_model, model_validator
 
 from configs.agreement import SplitSettings, Widths
 from configs.client_unlearning import ClientUnlearning
+from configs.columns import AgreedColumn, width_of
 from configs.config_file import ConfigFile
 from configs.federated import FederatedAgreement, RequestBase, RoundSettings
 from configs.party_settings import PartySettingsBase
@@ -211,9 +212,17 @@ class ClientSplit(SplitSettings):
 class HorizontalAgreement(FederatedAgreement):
     """Agreement of a horizontal run: the file that all parties share."""
 
+    added_later: ClassVar[frozenset[str]] = FederatedAgreement.added_later | {"columns"}
+
     mode: Literal["horizontal"]
     labels: LabelSettings
-    shape: Shape  # shape of one row: [columns], or [channels, height, width]
+    # The columns that the table of every client has, in this order, with a range or a vocabulary
+    # each; then no client sets ranges or vocabularies. Empty: the clients' party settings have
+    # them, and the program does not compare them.
+    columns: tuple[AgreedColumn, ...] = ()
+    # Shape of one row: [columns], or [channels, height, width]; with the key columns it is worked
+    # out from them.
+    shape: Shape = Field(default=())
     model: Network = WholeMlp()  # network that the clients train
     personal: PersonalPlan = SharedModel()  # personalisation of the clients' models
     partition: Partition = OwnData()  # how simulated clients get their rows
@@ -245,7 +254,25 @@ class HorizontalAgreement(FederatedAgreement):
     def architecture(self) -> dict[str, Any]:
         """Settings, as JSON, that a run must share with every saved model that the run loads."""
         fields = {"federation", "labels", "shape", "model", "personal"}
+        fields |= {"columns"} if self.columns else set()
         return self.model_dump(mode="json", include=fields)
+
+    @model_validator(mode="after")
+    def _columns_give_the_shape(self) -> Self:
+        if not self.columns and not self.shape:
+            raise ValueError(
+                "'shape' is missing: set shape = [columns] or [channels, height, width], or list "
+                "the clients' columns under the key 'columns'"
+            )
+        if self.columns:
+            found = (width_of(self.columns),)
+            if self.shape not in ((), found):
+                raise ValueError(
+                    f"shape is {list(self.shape)}, but the key 'columns' gives {list(found)}: "
+                    "remove the key 'shape'"
+                )
+            object.__setattr__(self, "shape", found)
+        return self
 
     @model_validator(mode="after")
     def _requests_name_known_classes(self) -> Self:

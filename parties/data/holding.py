@@ -87,10 +87,26 @@ def read_holding(
         IntegrityError: a file changed while it was read.
         StorageError: the temporary folder has no space for large columns.
     """
+    options = ReadOptions(folder, classes, progress, task)
+    return read_with_options(data, options, active=active, several_classes=several_classes)
+
+
+def read_with_options(
+    data: DataSettings, options: ReadOptions, *, active: bool, several_classes: bool
+) -> Holding:
+    """Read data as ``read_holding`` does, with ``options`` for the source.
+
+    Raises:
+        DataError: the data cannot be used; the message contains no IDs and no cell values.
+        ResourceError: the data exceeds a limit in the party settings.
+        IntegrityError: a file changed while it was read.
+        StorageError: the temporary folder has no space for large columns.
+    """
+    task, classes = options.task, options.classes
     _refuse_misplaced_labels(data, active)
     if active:
         _refuse_other_labels(data, task, classes)
-    records = data.read(ReadOptions(folder, classes, progress, task))
+    records = data.read(options)
     if isinstance(data, ImageSettings) and data.noise is not None:
         records = add_feature_noise(records, data.noise)
     duplicates = duplicate_ids(records.ids)

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from configs.errors import ConfigError
+from configs.horizontal import HorizontalAgreement
 from parties.common.errors import DataError, PartyError
+from parties.data.agreed_columns import agreed_data
 from parties.data.party_settings import RowPartySettings
+from parties.data.sources.collect import TableSettings
 from parties.doctor.check import ExaminedHorizontalParty, Finding, fail, fail_with, ok
 from parties.doctor.federated import examine_federated
 from parties.doctor.machine import MODEL_COPIES, PROCESS_MEMORY, memory_finding
@@ -45,8 +48,18 @@ def _check_data(party: ExaminedHorizontalParty, *, whole: bool) -> Iterator[Find
     if not settings.data.has_labels:
         message = "a client needs labels, and its data has none"
         yield fail_with("label", message, "set label, or labels for images", DataError)
+    agreement = party.config.agreement
+    try:
+        data = agreed_data(agreement.columns, settings.data, party.name)
+    except DataError as error:
+        yield fail("columns", error)
+        return
+    if agreement.columns:
+        yield ok("columns", _agreed(agreement))
+        if isinstance(data, TableSettings):  # so that the header must have all agreed columns
+            data = data.model_copy(update={"numeric": tuple(data.ranges)})
     sound = True
-    for found in check_file_heads(settings.data, party.folder):
+    for found in check_file_heads(data, party.folder):
         sound = not found.code
         yield found
     if whole and sound:
@@ -79,6 +92,12 @@ def _check_memory(party: ExaminedHorizontalParty) -> Iterator[Finding]:
 def _parameters(party: ExaminedHorizontalParty) -> int:
     network = build_whole_network(party.config.agreement, "shape")
     return sum(each.numel() for each in network.parameters())
+
+
+def _agreed(agreement: HorizontalAgreement) -> str:
+    ranges = sum(each.range is not None for each in agreement.columns)
+    texts = len(agreement.columns) - ranges
+    return f"{ranges} numeric and {texts} categorical columns as agreed"
 
 
 def _shape(party: ExaminedHorizontalParty) -> str:

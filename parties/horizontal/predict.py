@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 from configs.errors import ConfigError
 from configs.horizontal import HorizontalConfig
-from parties.data.holding import read_holding
+from parties.data.agreed_columns import agreed_data, read_agreed
 from parties.data.party_settings import RowPartySettings
 from parties.data.predictions import Predictions
 from parties.data.requested_ids import all_ids, id_columns, read_ids
 from parties.data.sources.arrays import Progress
+from parties.data.sources.source import ReadOptions
 from parties.horizontal.local.client_data import network_inputs
 from parties.horizontal.local.network_client import EVALUATION_BATCH
 from parties.horizontal.local.networks import build_whole_network
@@ -55,17 +56,20 @@ def predict_rows(
     network = load_parameters(saved, build_whole_network(agreement, "shape"))
     columns = id_columns(settings.data)
     asked = None if request.ids is None else read_ids(request.ids, columns)
-    holding = read_holding(
-        settings.data,
-        folder=data_folder(config.path, settings, request.data),
-        classes=agreement.labels.classes,
-        active=settings.data.has_labels,
+    data = agreed_data(agreement.columns, settings.data, request.party)
+    holding = read_agreed(
+        agreement.columns,
+        data,
+        request.party,
+        ReadOptions(
+            data_folder(config.path, settings, request.data), agreement.labels.classes, progress
+        ),
+        labelled=data.has_labels,
         several_classes=False,
-        progress=progress,
     )
     asked = asked or all_ids(holding, columns)
     torch.set_num_threads(settings.threads)
-    found = _probabilities(network, network_inputs(holding, settings.data, agreement.shape))
+    found = _probabilities(network, network_inputs(holding, data, agreement.shape))
     places = {each: row for row, each in enumerate(holding.ids)}
     absent = np.full((1, found.shape[1]), np.nan)
     rows = [places.get(each, -1) for each in asked.ids]

@@ -42,7 +42,7 @@ class ManyClients:
         server = set_up_horizontal_party(config, agreement.hub, options, lambda _: None)
         first = set_up_horizontal_party(config, agreement.spokes[0], options, lambda _: None)
         whole = read_partitioned_data(
-            agreement, first.settings.data, data or path.parent, lambda _: None
+            agreement, first.name, first.settings.data, data or path.parent, lambda _: None
         )  # type: ignore[attr-defined]
         clients = {}
         for name in agreement.spokes:

@@ -2,20 +2,15 @@
 
 import json
 import shutil
-import subprocess
-import sys
 import time
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bank_tables import write_tables
+from typed_commands import TypedCommands, finish
 
 from parties.session.simulation import reserved_port
-
-_PARTY = "from parties.cli.main import party_main; party_main()"
-_LONGEST = 600  # seconds of a command
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,7 @@ class TwoOrganisations:
 
     def __init__(self, home: Path, people: int) -> None:
         self.bank, self.centre = home / "bank", home / "centre"
-        self._typed: Counter[Path] = Counter()
+        self._commands = TypedCommands()
         for path, folder in zip(write_tables(home, people), (self.bank, self.centre), strict=True):
             folder.mkdir()
             shutil.move(path, folder)
@@ -44,23 +39,26 @@ class TwoOrganisations:
         with reserved_port() as port:
             hub = ("--hub", f"localhost:{port}")
             active = ("--role", "active", "bank.csv", "--label", "abschluss", "--partner", "calls")
-            self._run(self.bank, "vfl", "init", *active, *hub)
+            self._commands.run(self.bank, "vfl", "init", *active, *hub)
             shutil.copy(self.bank / "agreement.toml", self.centre)  # sent by mail
-            self._run(self.centre, "vfl", "init", "--join", "agreement.toml", "calls.csv", *hub)
+            self._commands.run(
+                self.centre, "vfl", "init", "--join", "agreement.toml", "calls.csv", *hub
+            )
             self._pair()
             common = ("--config", "agreement.toml", "--party")
-            process = self._start(self.bank, "vfl-party", "--role", "active", *common, "bank")
+            process = self._commands.start(
+                self.bank, "vfl-party", "--role", "active", *common, "bank"
+            )
             assert process.stdout is not None
             assert any("waiting for the others" in line for line in process.stdout)
-            self._run(
+            self._commands.run(
                 self.centre, "vfl", "doctor", "agreement.toml", "--party", "calls", "--data-full"
             )
-            self._run(self.centre, "vfl-party", "--role", "passive", *common, "calls")
-            output, _ = process.communicate(timeout=_LONGEST)
-        assert process.returncode == 0, output
+            self._commands.run(self.centre, "vfl-party", "--role", "passive", *common, "calls")
+            finish(process)
         (path,) = (self.bank / "runs").glob("*/metrics.json")
         return Federated(
-            commands=max(self._typed.values()),
+            commands=self._commands.most,
             seconds=time.monotonic() - started,
             metrics=json.loads(path.read_text()),
             report=path.with_name("report.html"),
@@ -69,24 +67,8 @@ class TwoOrganisations:
     def _pair(self) -> None:
         """A person at the bank tells the code to the call centre."""
         pair = ("vfl", "pair", "agreement.toml", "--party")
-        waits = self._start(self.bank, *pair, "bank")
+        waits = self._commands.start(self.bank, *pair, "bank")
         assert waits.stdout is not None
         line = next(line for line in waits.stdout if line.startswith("code for calls: "))
-        self._run(self.centre, *pair, "calls", "--code", line.rpartition(" ")[2].strip())
-        output, _ = waits.communicate(timeout=_LONGEST)
-        assert waits.returncode == 0, output
-
-    def _start(self, at: Path, *words: object) -> subprocess.Popen[str]:
-        """Start one command in the folder of an organisation."""
-        self._typed[at] += 1
-        program = ["-c", _PARTY] if words[0] == "vfl-party" else ["-m", "parties.cli"]
-        return subprocess.Popen(
-            [sys.executable, *program, *map(str, words[1:])],
-            cwd=at, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-
-    def _run(self, at: Path, *words: object) -> None:
-        """Run one command, which must succeed."""
-        process = self._start(at, *words)
-        output, _ = process.communicate(timeout=_LONGEST)
-        assert process.returncode == 0, output
+        self._commands.run(self.centre, *pair, "calls", "--code", line.rpartition(" ")[2].strip())
+        finish(waits)

@@ -29,7 +29,7 @@ def start_federation(options: InitOptions, confirm: Confirm | None) -> NewFiles:
         ConfigError: a name is not legal.
     """
     table = open_table(options.file, options.table)
-    label = options.label or _proposed_label(table, options, confirm)
+    label = options.label or proposed_label(table, options, confirm)
     proposal = table.proposal(label)
     text = agreement_text(options, proposal, table.sample.rows)
     whole = text
@@ -54,7 +54,13 @@ def _other_name(party: str) -> str:
     return _ASSUMED if party != _ASSUMED else f"{_ASSUMED}-b"
 
 
-def _proposed_label(table: OpenedTable, options: InitOptions, confirm: Confirm | None) -> str:
+def proposed_label(table: OpenedTable, options: InitOptions, confirm: Confirm | None) -> str:
+    """Return the best candidate of a label, if a person or ``--yes`` confirms it.
+
+    Raises:
+        DataError: there is no candidate.
+        UsageProblem: the candidate is not confirmed; the message names the best ones.
+    """
     candidates = label_candidates(table.sample, table.ids)
     if not candidates:
         raise DataError(

@@ -18,51 +18,25 @@ from parties.vertical.methods.registry import SCHEMA
 
 _ADDRESS = {
     "listen": ("0.0.0.0:7700", "address on which this party listens; all others connect to it"),
-    "hub": ("localhost:7700", "address of the active party"),
+    "hub": ("localhost:7700", "address of {hub}"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class NewFiles:
+class InitFiles:
     """The files of one ``vfl init``, checked but not written.
 
     Attributes:
         options: the options of the command, with this party's name.
         path: file of the agreement.
-        agreement: the agreement; with an assumed partner if none has joined yet.
-        settings: this party's settings.
         texts: content of each file to write.
-        proposal: the use of the table's columns.
-        extended: whether this party was added to an agreement that exists.
+        extended: whether an agreement that exists is changed.
     """
 
     options: InitOptions
     path: Path
-    agreement: VerticalAgreement
-    settings: VerticalPartySettings
     texts: Mapping[Path, str]
-    proposal: TableProposal
     extended: bool = False
-
-    @property
-    def config(self) -> VerticalConfig:
-        """The config of the agreement and this party's settings."""
-        inline = {self.options.party: self.settings}
-        return ConfigFile(self.path, SCHEMA, self.agreement, inline)
-
-    def read(self) -> Holding:
-        """Read all rows, as a run does.
-
-        Raises:
-            DataError: a row cannot be used; the sample did not show it.
-        """
-        return read_holding(
-            self.settings.data,
-            folder=self.path.parent,
-            classes=self.agreement.labels.classes,
-            task=self.agreement.labels.task,
-            active=self.agreement.active == self.options.party,
-        )
 
     def refuse_existing(self) -> None:
         """Refuse to overwrite a file, except an agreement that gets an entry.
@@ -89,15 +63,59 @@ class NewFiles:
             write_atomically(path, text.encode())
 
 
-def settings_text(options: InitOptions, key: str, data: Sequence[str]) -> str:
-    """Return the settings of a party; ``key`` is the key of its address."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class NewFiles(InitFiles):
+    """The files of one ``vfl init`` of the vertical mode, checked but not written.
+
+    Attributes:
+        agreement: the agreement; with an assumed partner if none has joined yet.
+        settings: this party's settings.
+        proposal: the use of the table's columns.
+    """
+
+    agreement: VerticalAgreement
+    settings: VerticalPartySettings
+    proposal: TableProposal
+
+    @property
+    def config(self) -> VerticalConfig:
+        """The config of the agreement and this party's settings."""
+        inline = {self.options.party: self.settings}
+        return ConfigFile(self.path, SCHEMA, self.agreement, inline)
+
+    def read(self) -> Holding:
+        """Read all rows, as a run does.
+
+        Raises:
+            DataError: a row cannot be used; the sample did not show it.
+        """
+        return read_holding(
+            self.settings.data,
+            folder=self.path.parent,
+            classes=self.agreement.labels.classes,
+            task=self.agreement.labels.task,
+            active=self.agreement.active == self.options.party,
+        )
+
+
+def settings_text(
+    options: InitOptions, key: str, data: Sequence[str], hub: str = "the active party"
+) -> str:
+    """Return the settings of a party.
+
+    Args:
+        options: the options of the command.
+        key: key of the party's address: listen or hub.
+        data: lines of the table [data].
+        hub: the party to which all others connect, in words.
+    """
     default, meaning = _ADDRESS[key]
     return "\n".join(
         [
             "#:schema ./party.schema.json",
             f"# Settings of {options.party}; never send this file to another party.",
             "",
-            f"{key} = {toml_text(options.hub or default)}    # {meaning}",
+            f"{key} = {toml_text(options.hub or default)}    # {meaning.format(hub=hub)}",
             'certificates = "certs"    # folder with ca.pem and the key of this party',
             "",
             *data,

@@ -68,8 +68,8 @@ def _declared(path: Path) -> dict[str, str]:
     raw = read_toml(path, [])
     if raw.get("mode", "vertical") != "vertical":
         raise ConfigError(
-            f"{path}: --join needs an agreement of the vertical mode",
-            "write the settings of a client by hand: docs/horizontal.md has an example",
+            f"{path}: --join needs an agreement of the vertical or the horizontal mode",
+            "write the settings of a client of the LLM mode by hand: docs/llm.md has an example",
         )
     parties = raw.get("parties", {})
     if not isinstance(parties, dict) or not parties:

@@ -15,10 +15,11 @@ def _active(new: NewFiles) -> list[str]:
     config, party = new.path, new.options.party
     other = new.options.partner or "the partner"
     back = "" if new.options.partner else "; wait until it comes back with the partner's entry"
+    pair = command_line("vfl", "pair", config, "--party", party)
     return [
         f"send {config.name} to the partner, who runs: vfl init --join {config.name} FILE{back}",
-        f"{_line('vfl', 'pair', config, '--party', party)}    (tell {other} the code by telephone)",
-        _line("vfl-party", "--role", "active", "--config", config, "--party", party),
+        f"{pair}    (tell {other} the code by telephone)",
+        command_line("vfl-party", "--role", "active", "--config", config, "--party", party),
     ]
 
 
@@ -26,14 +27,15 @@ def _passive(new: NewFiles) -> list[str]:
     config, party = new.path, new.options.party
     hub = new.agreement.active
     back = [f"send {config.name} back to {hub}"] if new.extended else []
+    pair = command_line("vfl", "pair", config, "--party", party)
     return [
         *back,
-        f"{_line('vfl', 'pair', config, '--party', party)}    (with the code that {hub} tells)",
-        _line("vfl", "doctor", config, "--party", party, "--data-full"),
-        _line("vfl-party", "--role", "passive", "--config", config, "--party", party),
+        f"{pair}    (with the code that {hub} tells)",
+        command_line("vfl", "doctor", config, "--party", party, "--data-full"),
+        command_line("vfl-party", "--role", "passive", "--config", config, "--party", party),
     ]
 
 
-def _line(*words: object) -> str:
+def command_line(*words: object) -> str:
     """Return a command line for a shell."""
     return shlex.join(map(str, words))

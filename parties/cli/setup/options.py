@@ -22,6 +22,8 @@ class InitOptions:
         yes: whether proposals are accepted without a question.
         force: whether files that exist are overwritten.
         declared_rows: number of rows that the other parties see; None: the true number.
+        server: name of the server, in the horizontal mode.
+        clients: names of other clients, in the horizontal mode; others add themselves.
     """
 
     file: str
@@ -35,3 +37,5 @@ class InitOptions:
     yes: bool = False
     force: bool = False
     declared_rows: int | None = None
+    server: str = ""
+    clients: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """The table that ``vfl init`` reads: a CSV file, a Parquet file, or a table of a database."""
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,6 +43,7 @@ class TableOptions:
         delimiter: delimiter of a CSV file.
         encoding: encoding of a CSV file.
         decimal: decimal separator of a CSV file.
+        ignored: columns that are not used.
     """
 
     table: str | None = None
@@ -50,6 +51,7 @@ class TableOptions:
     delimiter: str | None = None
     encoding: str | None = None
     decimal: str | None = None
+    ignored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -61,7 +63,8 @@ class OpenedTable:
         keys: lines of the settings that say where and how the table is written.
         sample: the first rows.
         form: how a CSV file is written; the default for other kinds.
-        ids: columns that together form the ID.
+        ids: columns that together form the ID; empty: the row number is the ID.
+        ignored: columns that are not used.
     """
 
     kind: str
@@ -69,20 +72,31 @@ class OpenedTable:
     sample: TableSample
     form: CsvForm
     ids: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
 
-    def proposal(self, label: str | None) -> TableProposal:
-        """Return the proposed use of the columns.
+    def proposal(self, label: str | None, classes: tuple[str, ...] = ()) -> TableProposal:
+        """Return the proposed use of the columns; ``classes`` are the agreed ones, if any.
 
         Raises:
             DataError: the label is unknown, has missing values, or is no number and has not 2 to 20
                 classes.
         """
         check_known(self.sample, [label] if label else [], "--label")
-        return propose_columns(self.sample, self.form.decimal, self.ids, label)
+        check_known(self.sample, self.ignored, "--ignore")
+        found = propose_columns(self.sample, self.form.decimal, self.ids, label, classes)
+        columns = tuple(
+            replace(each, use=ColumnUse.IGNORED, reason="left out by --ignore")
+            if each.name in self.ignored and each.use not in (ColumnUse.ID, ColumnUse.LABEL)
+            else each
+            for each in found.columns
+        )
+        return replace(found, columns=columns)
 
 
-def open_table(given: str, options: TableOptions) -> OpenedTable:
+def open_table(given: str, options: TableOptions, *, need_ids: bool = True) -> OpenedTable:
     """Read the first rows of ``given``, a file or the URL of a database.
+
+    ``need_ids`` says whether a column must identify the rows, as in the vertical mode.
 
     Raises:
         UsageProblem: an option does not suit the kind of table.
@@ -97,37 +111,56 @@ def open_table(given: str, options: TableOptions) -> OpenedTable:
             raise DataError(f"there is no file {path}", "name a CSV file, a Parquet file or a URL")
         opened = _parquet(path) if path.suffix.lower() in _PARQUET else _csv(path, options)
     kind, keys, sample, form = opened
-    ids = options.ids or propose_ids(sample)
-    check_ids(sample, ids)
-    return OpenedTable(kind, keys, sample, form, ids)
+    ids = options.ids or propose_ids(sample, required=need_ids)
+    if ids:
+        check_ids(sample, ids)
+    return OpenedTable(kind, keys, sample, form, ids, options.ignored)
 
 
 def data_table(table: OpenedTable, proposal: TableProposal) -> list[str]:
     """Return the lines of the table [data] of the party settings, with the reason of each use."""
-    sample = table.sample
-    read = "all" if sample.sampled == sample.rows else f"the first {sample.sampled}"
     ids = ", ".join(map(toml_text, proposal.ids))
     lines = [
+        *column_source(table),
+        f"id = {{ columns = [{ids}] }}    # must be the same texts at all parties",
+        *column_uses(table, proposal),
+    ]
+    if proposal.of_use(ColumnUse.NUMERIC):
+        lines.append("ranks = true    # the model also sees each number's rank in its column")
+    return [*lines, *ignored_columns(proposal)]
+
+
+def column_source(table: OpenedTable) -> list[str]:
+    """Return the first lines of the table [data]: where the rows are and how they are written."""
+    sample = table.sample
+    read = "all" if sample.sampled == sample.rows else f"the first {sample.sampled}"
+    return [
         f"# {sample.rows} rows; the use of the columns was detected from {read} rows.",
         "[data]",
         f'kind = "{table.kind}"',
         *table.keys,
-        f"id = {{ columns = [{ids}] }}    # must be the same texts at all parties",
     ]
+
+
+def column_uses(table: OpenedTable, proposal: TableProposal) -> list[str]:
+    """Return the lines with label, marks of missing values and features."""
+    lines = []
     if proposal.label:
         lines.append(f"label = {toml_text(proposal.label)}")
     if proposal.missing:
         marks = ", ".join(map(toml_text, proposal.missing))
         lines.append(f"missing = [{marks}]    # mark a missing value, as an empty cell does")
     for use in (ColumnUse.NUMERIC, ColumnUse.CATEGORICAL):
-        lines += [f"{use.value} = [", *_entries(proposal, use, sample.sampled), "]"]
-    if proposal.of_use(ColumnUse.NUMERIC):
-        lines.append("ranks = true    # the model also sees each number's rank in its column")
-    ignored = proposal.of_use(ColumnUse.IGNORED)
-    if ignored:
-        lines += ["# Columns that are not used; to use one, list it above:"]
-        lines += [f"#   {toml_text(each.name)}: {each.reason}" for each in ignored]
+        entries = _entries(proposal, use, table.sample.sampled)
+        lines += [f"{use.value} = [", *entries, "]"] if entries else [f"{use.value} = []"]
     return lines
+
+
+def ignored_columns(proposal: TableProposal) -> list[str]:
+    """Return comments with the columns that are not used, and the reasons."""
+    ignored = proposal.of_use(ColumnUse.IGNORED)
+    found = [f"#   {toml_text(each.name)}: {each.reason}" for each in ignored]
+    return ["# Columns that are not used; to use one, list it above:", *found] if found else []
 
 
 def _entries(proposal: TableProposal, use: ColumnUse, rows: int) -> list[str]:

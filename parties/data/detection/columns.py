@@ -113,7 +113,11 @@ class TableProposal:
 
 
 def propose_columns(
-    sample: TableSample, decimal: Decimal, ids: Sequence[str], label: str | None
+    sample: TableSample,
+    decimal: Decimal,
+    ids: Sequence[str],
+    label: str | None,
+    classes: Sequence[str] = (),
 ) -> TableProposal:
     """Return the proposed use of every column.
 
@@ -122,12 +126,14 @@ def propose_columns(
         decimal: decimal separator of numbers.
         ids: the columns that together form the ID.
         label: the column with the labels; None: the table has no labels.
+        classes: the classes, if they are agreed; else the values of the label are the classes.
 
     Raises:
         DataError: the label has missing values, or is no number and has not 2 to 20 classes.
     """
     marks = _marks_of_missing(sample, {*ids, label})
-    classes = () if label is None else _classes(sample, label, marks, decimal)
+    if label is not None and not classes:
+        classes = _classes(sample, label, marks, decimal)
     proposals = []
     for name, cells in sample.columns.items():
         values = [cell for cell in cells if cell and cell not in marks]
@@ -145,11 +151,11 @@ def propose_columns(
         ColumnProposal(name, ColumnUse.IGNORED, "of a type that cannot be read")
         for name in sorted(sample.other)
     ]
-    return TableProposal(tuple(proposals), tuple(ids), label, classes, tuple(sorted(marks)))
+    return TableProposal(tuple(proposals), tuple(ids), label, tuple(classes), tuple(sorted(marks)))
 
 
-def propose_ids(sample: TableSample) -> tuple[str, ...]:
-    """Return the column whose values identify the rows.
+def propose_ids(sample: TableSample, *, required: bool = True) -> tuple[str, ...]:
+    """Return the column whose values identify the rows; empty if there is none and none is needed.
 
     Raises:
         DataError: no column, or more than one, has a different value in each row; the hint names
@@ -163,6 +169,8 @@ def propose_ids(sample: TableSample) -> tuple[str, ...]:
     named = [name for name in unique if _ID_NAMES.search(_spaced(name))]
     if len(named) == 1 or (not named and len(unique) == 1):
         return tuple(named or unique)
+    if not unique and not required:
+        return ()
     if not unique:
         raise DataError(
             f"{sample.file} has no column with a different value in each row",
@@ -172,7 +180,7 @@ def propose_ids(sample: TableSample) -> tuple[str, ...]:
     candidates = ", ".join(map(repr, named or unique))
     raise DataError(
         f"each of the columns {candidates} of {sample.file} may be the ID",
-        f"state the column that both parties have: --id {(named or unique)[0]}",
+        f"state the column of IDs: --id {(named or unique)[0]}",
     )
 
 

@@ -153,6 +153,9 @@ def collect_records(
         with context as sheet:
             _refuse_bad_columns(data, sheet)
             roles = _roles(data, sheet.columns, options.task)
+            if options.agreed is not None:
+                features = roles.features + roles.categorical
+                options.agreed.check(sheet.file, sheet.columns, features)
             collector = collector or _Collector(data, roles, options.classes, memory)
             _refuse_unknown_columns(collector.roles, sheet)
             collector.read(sheet, options.progress)

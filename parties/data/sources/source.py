@@ -1,6 +1,6 @@
 """Data source: the keys that the settings of all sources have, and how a source is read."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
@@ -14,6 +14,9 @@ from parties.data.sources.arrays import Progress
 
 if TYPE_CHECKING:  # the settings of a source need neither records nor the libraries of records
     from parties.data.sources.records import Records
+
+
+MAX_NAMED = 20  # columns in one error message
 
 
 class IdColumns(ConfigTable):
@@ -34,6 +37,53 @@ class SampleSettings(ConfigTable):
 
 
 @dataclass(frozen=True, slots=True)
+class AgreedFeatures:
+    """The feature columns that the agreement requires of the data of a party.
+
+    Attributes:
+        party: the party.
+        names: names of the columns.
+    """
+
+    party: str
+    names: frozenset[str]
+
+    def check(self, place: str, present: Collection[str], features: Collection[str]) -> None:
+        """Check that the data has the agreed columns, and no other column as a feature.
+
+        Args:
+            place: name of the data in messages, such as the name of a file.
+            present: names of all columns of the data.
+            features: names of the columns that are features.
+
+        Raises:
+            DataError: a column is missing, or is no agreed feature.
+        """
+        missing = sorted(self.names.difference(present))
+        if missing:
+            raise DataError(
+                f"{place} of {self.party} lacks {_listed(missing)}, which the agreement lists "
+                "under 'columns'",
+                "add the column to the data, with empty cells where a value is not known, or agree "
+                "on other columns",
+            )
+        more = [name for name in features if name not in self.names]
+        if more:
+            raise DataError(
+                f"{place} of {self.party} has {_listed(more)} as a feature, but the agreement does "
+                "not list it under 'columns'",
+                "remove it from data.numeric or data.categorical; without data.numeric all columns "
+                "beside ID and label are features, so list the agreed ones there",
+            )
+
+
+def _listed(columns: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, columns[:MAX_NAMED]))
+    more = ", ..." if len(columns) > MAX_NAMED else ""
+    return f"column{'s' if len(columns) > 1 else ''} {shown}{more}"
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """Options for reading a party's data.
 
@@ -42,12 +92,14 @@ class ReadOptions:
         classes: names of all classes; a label is an index into these names.
         progress: called with the number of rows read since the last call.
         task: what the labels are: a class, a number, or several binary labels, named ``classes``.
+        agreed: the agreed feature columns of a table; None: the party decides.
     """
 
     folder: Path
     classes: Sequence[str]
     progress: Progress = lambda _: None
     task: Task = "classification"
+    agreed: AgreedFeatures | None = None
 
 
 class DataSettings(ConfigTable):

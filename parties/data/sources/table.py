@@ -36,6 +36,19 @@ class Table:
         """Return a table of the rows with the indices ``rows``, ``[n]``; no column is copied."""
         return replace(self, order=rows if self.order is None else self.order[rows])
 
+    def arranged(self, numeric: Sequence[str], categorical: Sequence[str]) -> "Table":
+        """Return the table with its columns in this order; nothing is copied if it has it."""
+        if (self.numeric, tuple(self.categorical)) == (tuple(numeric), tuple(categorical)):
+            return self
+        texts = list(self.categorical)
+        return Table(
+            numeric=tuple(numeric),
+            categorical={name: self.categorical[name] for name in categorical},
+            numbers=self.numbers[:, [self.numeric.index(name) for name in numeric]],
+            codes=self.codes[:, [texts.index(name) for name in categorical]],
+            order=self.order,
+        )
+
     def append_rows(self, others: "Sequence[Table]") -> "Table":
         """Return the rows of this table and ``others``; all must have the same numeric columns."""
         return numeric_table(

@@ -12,7 +12,8 @@ from torch import Tensor
 from configs.horizontal import ClientRequest, Dirichlet, HorizontalAgreement, Iid, Pathological
 from parties.common.errors import DataError, PolicyError
 from parties.common.shared_randomness import Index, derive_key, id_fractions, permutation
-from parties.data.holding import Holding, read_holding
+from parties.data.agreed_columns import agreed_data, read_agreed
+from parties.data.holding import Holding
 from parties.data.partition import (
     class_holders,
     dirichlet_partition,
@@ -21,7 +22,7 @@ from parties.data.partition import (
 )
 from parties.data.preprocess import declared_preprocessing
 from parties.data.sources.arrays import Mask, Progress
-from parties.data.sources.source import DataSettings
+from parties.data.sources.source import DataSettings, ReadOptions
 from parties.horizontal.local.rows import ClientData, OwnRows, Rows, indices_of
 
 
@@ -47,26 +48,30 @@ def read_client_data(
         DataError: the data cannot be used, or does not have the agreed shape.
         PolicyError: the data cannot be partitioned or split as agreed.
     """
-    return client_data_of(agreement, name, read_partitioned_data(agreement, data, folder, progress))
+    data_set = read_partitioned_data(agreement, name, data, folder, progress)
+    return client_data_of(agreement, name, data_set)
 
 
 def read_partitioned_data(
-    agreement: HorizontalAgreement, data: DataSettings, folder: Path, progress: Progress
+    agreement: HorizontalAgreement, name: str, data: DataSettings, folder: Path, progress: Progress
 ) -> PartitionedData:
     """Read one client's own data set, or the common data set that is partitioned among the clients.
+
+    ``name`` is the client whose settings name the data.
 
     Raises:
         DataError: the data cannot be used, or does not have the agreed shape.
         PolicyError: the data cannot be partitioned as agreed.
     """
-    holding = read_holding(
+    data = agreed_data(agreement.columns, data, name)
+    holding = read_agreed(
+        agreement.columns,
         data,
-        folder=folder,
-        classes=agreement.labels.classes,
-        active=True,
+        name,
+        ReadOptions(folder, agreement.labels.classes, progress),
+        labelled=True,
         # One client may lack a class that another client has.
         several_classes=agreement.partition.kind != "own",
-        progress=progress,
     )
     if holding.times is not None:
         raise DataError(
@@ -111,7 +116,7 @@ def read_own_rows(
         DataError: the data cannot be used, or does not have the agreed shape.
         PolicyError: the data cannot be partitioned or split as agreed.
     """
-    data_set = read_partitioned_data(agreement, data, folder, lambda _: None)
+    data_set = read_partitioned_data(agreement, name, data, folder, lambda _: None)
     ours = data_set.parts[agreement.spokes.index(name)]
     numbers = dict[int, bytes]()
     if data.id == "row":

@@ -103,7 +103,9 @@ def read_row_data(source: SimulationSource) -> SimulatedRowData:
             f"config {config.path}: the key 'data' is missing in [settings.{SIMULATED}]"
         )
     folder = data_folder(config.path, settings, source.data)
-    data_set = read_partitioned_data(config.agreement, settings.data, folder, lambda _: None)
+    data_set = read_partitioned_data(
+        config.agreement, SIMULATED, settings.data, folder, lambda _: None
+    )
     # Unset keys stay unset, because some rules depend on which keys were written.
     agreement = config.agreement.model_dump_json(exclude_unset=True)
     return SimulatedRowData(agreement, data_set, settings.threads)

@@ -183,8 +183,8 @@ def test_unconfirmed_label_is_refused_and_accepted_with_yes(
 @pytest.mark.parametrize(
     ("code", "options", "message"),
     [
-        (2, (), "needs --role active or --join AGREEMENT"),
-        (2, ("--role", "passive"), "needs --role active or --join AGREEMENT"),
+        (2, (), "needs --role active, --role client or --join AGREEMENT"),
+        (2, ("--role", "passive"), "needs --role active, --role client or --join AGREEMENT"),
         (2, ("--role", "active", "--declared-rows", "9"), "--declared-rows is for a party that"),
         (2, ("--role", "active", "--table", "x"), "--table needs a database"),
         (2, ("--role", "active", "--delimiter", "-"), "--delimiter must be one of"),
@@ -237,7 +237,8 @@ def test_declared_rows_are_in_the_entry(started: Path, tables: tuple[Path, Path]
 def test_unsuitable_agreement_is_refused(tables: tuple[Path, Path], tmp_path: Path) -> None:
     path = tmp_path / "agreement.toml"
     for text, message in (
-        ('mode = "horizontal"\n', "needs an agreement of the vertical mode"),
+        ('mode = "horizontal"\n', "has no table [parties.NAME]"),
+        ('mode = "llm"\n', "needs an agreement of the vertical or the horizontal mode"),
         ('federation = "x"\n', "has no table [parties.NAME]"),
         ("federation = \n", "agreement.toml"),
         ('[parties.a]\nrole = "passive"\n[parties.b]\nrole = "passive"\n', "2 passive parties"),

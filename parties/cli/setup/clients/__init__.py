@@ -1,0 +1,1 @@
+"""``vfl init`` in the horizontal mode: agreed columns, and settings of server and clients."""

@@ -1,0 +1,135 @@
+"""The agreement of a horizontal run: its text for a new federation, and changes of an old one."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import tomlkit
+
+from configs.columns import AgreedColumn, width_of
+from configs.config_file import validate_table
+from configs.errors import ConfigError
+from configs.horizontal import HorizontalAgreement
+from parties.cli.setup.agreement import scaled_batch, scaled_hidden
+from parties.cli.setup.clients.comparison import column_text, texts_text
+from parties.cli.setup.clients.proposal import MIN_ROWS, plain_number
+from parties.cli.setup.options import InitOptions
+from parties.cli.setup.table import parsed
+from parties.data.sources.csv_source import toml_text
+from parties.horizontal.registry import SCHEMA
+
+_ASSUMED: Final = "assumed"  # name of a second client that has not joined yet
+
+
+def federated_agreement_text(
+    options: InitOptions, columns: Sequence[AgreedColumn], classes: Sequence[str], rows: int
+) -> str:
+    """Return the agreement that the first client proposes.
+
+    Args:
+        options: names of the federation, the server and the clients.
+        columns: the proposed columns.
+        classes: the classes of the labels.
+        rows: number of rows of the client.
+    """
+    entries = (f"{{ name = {toml_text(each.name)}, {column_text(each)} }}" for each in columns)
+    listed = "".join(f"    {entry},\n" for entry in entries)
+    return f"""\
+#:schema ./agreement.schema.json
+# Agreement of the federation {options.federation}: the same file at all parties.
+# `vfl schema --mode horizontal --out .` writes the schema with which editors complete this file;
+# docs/configuration.md lists all keys.
+
+federation = "{options.federation}"
+mode = "horizontal"
+
+# The columns that every client has, in this order. Ranges are rounded outwards, and a text that
+# fewer than {MIN_ROWS} rows have is left out, so that they show no row; a client whose rows are
+# outside widens them with `vfl init --join`. The shape of a row is worked out from them.
+columns = [
+{listed}]
+
+{_parties(options)}
+[labels]
+classes = {texts_text(classes)}
+
+[model]
+kind = "mlp"
+hidden = [{scaled_hidden(width_of(columns))}]    # scaled with the columns, from 32 to 128
+
+[training]
+rounds = 50
+# Scaled with the {rows} rows of {options.party}: from 32 to 512 rows a step.
+batch = {scaled_batch(rows)}
+learning_rate = 0.05
+momentum = 0.9
+
+[limits]
+join_seconds = 3600.0    # how long the first party waits for the others
+"""
+
+
+def checked_horizontal_agreement(text: str, path: Path) -> HorizontalAgreement:
+    """Return the agreement with this text; a second client is assumed if only one has joined.
+
+    Raises:
+        ConfigError: the agreement is not valid.
+    """
+    raw = parsed(text)
+    if len([name for name, role in declared_roles(raw, path).items() if role == "client"]) == 1:
+        raw["parties"][_ASSUMED] = {"role": "client"}
+    return validate_table(SCHEMA.agreement, raw, path, "")
+
+
+def declared_roles(raw: dict[str, Any], path: Path) -> dict[str, str]:
+    """Return the role of each party of an agreement that may lack clients.
+
+    Raises:
+        ConfigError: the agreement has no parties.
+    """
+    parties = raw.get("parties", {})
+    if not isinstance(parties, dict) or not parties:
+        raise ConfigError(f"{path} has no table [parties.NAME]", "name the agreement of a run")
+    return {
+        name: str(entry.get("role")) if isinstance(entry, dict) else ""
+        for name, entry in parties.items()
+    }
+
+
+def changed_text(
+    text: str, columns: Sequence[AgreedColumn], classes: Sequence[str], client: str
+) -> str:
+    """Return the agreement's text with widened columns and classes; comments stay.
+
+    Args:
+        text: the text of the agreement.
+        columns: the columns, in the agreed order.
+        classes: the classes.
+        client: a client to add; empty: no client is added.
+    """
+    document: Any = tomlkit.parse(text)
+    for entry, column in zip(document["columns"], columns, strict=True):
+        key = "range" if column.vocabulary is None else "vocabulary"
+        if column.range is None:
+            values: list[Any] = list(column.vocabulary or ())
+        else:
+            values = [_number(each) for each in column.range]
+        if list(entry[key]) != values:
+            entry[key] = values
+    if list(document["labels"]["classes"]) != list(classes):
+        document["labels"]["classes"] = list(classes)
+    changed = tomlkit.dumps(document)
+    if not client:
+        return changed
+    return f'{changed.rstrip()}\n\n[parties.{client}]\nrole = "client"\n'
+
+
+def _number(value: float) -> int | float:
+    """Return a number that TOML writes without a point if it is whole."""
+    return int(value) if "." not in plain_number(value) and value.is_integer() else value
+
+
+def _parties(options: InitOptions) -> str:
+    """Return the tables [parties.NAME] of the server and of the named clients."""
+    roles = {options.server: "server", **dict.fromkeys((options.party, *options.clients), "client")}
+    return "".join(f'[parties.{name}]\nrole = "{role}"\n' for name, role in roles.items())
