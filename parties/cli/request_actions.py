@@ -69,6 +69,7 @@ from parties.vertical.offline.local_desk import VerticalDesk, open_local_desk, r
 from parties.vertical.service.desk import why_not_corrected
 from protocol.errors import IdentityError, RemoteProtocolError
 from unlearning.receipts.canonical import canonical_bytes
+from unlearning.receipts.evidence import SubjectOpenings, subject_proof
 from unlearning.receipts.keys import read_trust
 from unlearning.receipts.receipt import LegalBasis, Receipt, RequesterKind
 from unlearning.receipts.verify import verify as verify_receipt
@@ -585,45 +586,96 @@ def print_status(local: LocalDesk, console: Console) -> None:
             )
 
 
-def export(
-    local: LocalDesk,
-    journal: Path | None,
-    request: str | None,
-    private: Path | None,
-    key: Path | None,
-    console: Console,
-) -> None:
-    """Write the journal, and the subjects of a request, for ``vfl-verify``.
+@dataclass(frozen=True, slots=True)
+class EvidenceFiles:
+    """The files that ``vfl unlearn export`` writes; None: not this file.
+
+    Attributes:
+        journal: all events.
+        request: ID of the request that the other files are about.
+        openings: the IDs and salts of the request.
+        proof: the proof that the request has the subject.
+        subject: ID of one subject, by column; empty without ``proof``.
+    """
+
+    journal: Path | None
+    request: str | None
+    openings: Path | None
+    proof: Path | None
+    subject: tuple[str, ...]
+
+    def require(self) -> None:
+        """Refuse options that do not belong together.
+
+        Raises:
+            UsageProblem: they do not.
+        """
+        about_one = self.openings is not None or self.proof is not None
+        if (
+            (self.journal is None and not about_one)
+            or about_one is not (self.request is not None)
+            or (self.proof is not None) is not bool(self.subject)
+        ):
+            raise UsageProblem(
+                "expected --journal FILE, --request with --openings FILE, or --request with "
+                "--subject ID and --proof FILE",
+                "give --journal journal.jsonl",
+            )
+
+
+def export(local: LocalDesk, files: EvidenceFiles, key: Path | None, console: Console) -> None:
+    """Write the journal, the subjects of a request, or the proof of one, for ``vfl-verify``.
 
     Raises:
-        UsageProblem: no file is named, or a file of openings without a request.
+        UsageProblem: options lack others, or the request has no such subject.
         StorageError: this party has no subjects of the request.
         IntegrityError: the signature of an event is wrong.
     """
-    if (journal is None and private is None) or (private is None) is not (request is None):
-        raise UsageProblem(
-            "expected --journal FILE, or --request and --openings FILE together",
-            "give --journal journal.jsonl",
-        )
+    files.require()
     acting_person(local, key, PersonRole.AUDITOR)
-    if journal is not None:
+    if files.journal is not None:
         records = local.desk.journal.since({})
-        write_atomically(journal, b"".join(each + b"\n" for each in records))
-        text = f"{len(records)} events: {journal}"
-        console.print(text, event="exported", events=len(records), file=str(journal))
-    if private is not None and request is not None:
-        view = view_of(local, request)
-        subjects = local.subjects.of(view.id)
-        if subjects is None:
-            raise StorageError(
-                f"this party has no IDs of the request {view.id}",
-                f"only {view.origin} has the IDs, until its record is purged",
-            )
-        found = openings(view.id, subjects)
-        write_atomically(private, canonical_bytes(found.to_json()))
+        write_atomically(files.journal, b"".join(each + b"\n" for each in records))
+        text = f"{len(records)} events: {files.journal}"
+        console.print(text, event="exported", events=len(records), file=str(files.journal))
+    if files.request is None:
+        return
+    view = view_of(local, files.request)
+    subjects = local.subjects.of(view.id)
+    if subjects is None:
+        raise StorageError(
+            f"this party has no IDs of the request {view.id}",
+            f"only {view.origin} has the IDs, until its record is purged",
+        )
+    found = openings(view.id, subjects)
+    if files.openings is not None:
+        write_atomically(files.openings, canonical_bytes(found.to_json()))
         count = len(found.subjects)
-        text = f"{count} subjects with salts, keep them secret: {private}"
-        console.print(text, event="exported", subjects=count, file=str(private))
+        text = f"{count} subjects with salts, keep them secret: {files.openings}"
+        console.print(text, event="exported", subjects=count, file=str(files.openings))
+    if files.proof is not None:
+        _export_proof(found, files.subject, files.proof, console)
+
+
+def _export_proof(
+    found: SubjectOpenings, subject: tuple[str, ...], path: Path, console: Console
+) -> None:
+    """Write the proof of one subject, and print its salt for the person."""
+    own = next((each for each in found.subjects if each.id == subject), None)
+    if own is None:
+        raise UsageProblem(
+            f"the request {found.request_id} has no such subject",
+            "vfl unlearn show REQUEST --ids lists them; give --subject once for each ID column",
+        )
+    commitments = [each.commitment for each in found.subjects]
+    proof = subject_proof(found.request_id, commitments, own.commitment)
+    write_atomically(path, canonical_bytes(proof.to_json()))
+    console.print(
+        f"proof: {path}\nsalt, for this person alone: {own.salt}",
+        event="proof",
+        file=str(path),
+        salt=own.salt,
+    )
 
 
 def import_journal(place: Place, path: Path, key: Path | None, console: Console) -> None:

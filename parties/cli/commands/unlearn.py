@@ -555,11 +555,22 @@ def unlearn_export_command(  # noqa: PLR0913  a command has the options that it 
         typer.Option(help="Write all events of all parties to this file, for vfl-verify."),
     ] = None,
     request: Annotated[
-        str | None, typer.Option(help="ID of the request whose subjects --openings writes.")
+        str | None, typer.Option(help="ID of the request of --openings or --subject.")
     ] = None,
     openings: Annotated[
         Path | None,
         typer.Option(help="Write the IDs of a request and their salts (secret) to this file."),
+    ] = None,
+    subject: Annotated[
+        list[str] | None,
+        typer.Option(help="ID of one person; repeat it for each further ID column."),
+    ] = None,
+    proof: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the proof that the request has the person of --subject to this file, and "
+            "print the salt, which vfl-verify needs, too."
+        ),
     ] = None,
     key: KeyOption = None,
     certificates: CertificatesOption = None,
@@ -569,11 +580,12 @@ def unlearn_export_command(  # noqa: PLR0913  a command has the options that it 
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Write the journal, or the subjects of a request, to files that vfl-verify reads."""
-    from parties.cli.request_actions import export
+    """Write the journal, the subjects of a request, or the proof of one, for vfl-verify."""
+    from parties.cli.request_actions import EvidenceFiles, export
 
+    files = EvidenceFiles(journal, request, openings, proof, tuple(subject or ()))
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
-    run.with_desk(lambda local, console: export(local, journal, request, openings, key, console))
+    run.with_desk(lambda local, console: export(local, files, key, console))
 
 
 @unlearn_app.command(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from parties.requests.lifecycle import RequestState
 from parties.requests.subjects import ForgottenList
 from parties.vertical.kept_model import kept_rows
 from unlearning.receipts.evidence import SubjectOpenings
+from unlearning.receipts.faults import Fault
 from unlearning.receipts.journal_export import read_export
 from unlearning.receipts.receipt import decode_receipt
+from unlearning.receipts.verify import SubjectEvidence, check_subject
 
 ROLES = '[settings.{}.requests]\npolicy = "roles"\npersons = "persons.toml"\n'
 
@@ -180,6 +183,18 @@ def test_request_is_carried_out_and_its_subjects_are_proved(desk: Desk) -> None:
     found = SubjectOpenings.model_validate_json(private.read_bytes())
     assert found.root() == receipt.requests[0].subjects_root
     assert identity.encode() not in journal.read_bytes()
+    proof = desk.folder / "proof.json"
+    one = ("export", "--request", request, "--proof", proof, "--subject")
+    shown = desk.event(*one, identity)
+    assert identity.encode() not in proof.read_bytes()
+    evidence = SubjectEvidence((identity,), bytes.fromhex(shown["salt"]), proof.read_bytes())
+    assert check_subject(receipt, evidence) == []
+    other = replace(evidence, columns=(f"{identity}0",))
+    assert [each.fault for each in check_subject(receipt, other)] == [Fault.NOT_INCLUDED]
+    desk.refused(2, "has no such subject", *one, "nobody")
+    desk.refused(
+        2, "--subject ID and --proof FILE", "export", "--request", request, "--proof", proof
+    )
     assert desk.event("purge", "--request", request)["request"] == request
     desk.refused(7, "has no IDs of the request", "show", request, "--ids")
 
