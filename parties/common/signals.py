@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from threading import Thread
 from types import FrameType
 
+from pydantic_core import PydanticSerializationError
+
 from parties.common.errors import Stopped
 
 
@@ -15,8 +17,8 @@ from parties.common.errors import Stopped
 def stop_on_sigterm() -> Iterator[None]:
     """Raise ``Stopped`` in the main thread on the first SIGTERM inside the ``with`` block.
 
-    The block also ends with ``Stopped`` if a library, in which the signal arrived, has turned this
-    exception into one of its own: pydantic does so while it serialises.
+    The block also ends with ``Stopped`` if the signal arrived while pydantic serialised, because
+    pydantic turns every exception into one of its own then. Other later errors stay what they are.
     """
     raised: list[Stopped] = []
 
@@ -29,8 +31,8 @@ def stop_on_sigterm() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
-    except Exception as error:
-        if raised and error is not raised[0]:
+    except PydanticSerializationError as error:
+        if raised:
             raise raised[0] from error
         raise
     finally:

@@ -31,7 +31,7 @@ from parties.vertical.service.active import serve_active
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.passive import serve_passive
 from parties.vertical.service.queue import Door
-from parties.vertical.setup import set_up_party
+from parties.vertical.setup import check_holding, set_up_party
 from protocol.errors import Aborted
 
 _Result = TypeVar("_Result")
@@ -70,7 +70,9 @@ def run_in_process(
             )
             for name in federation.names
         }
-        for each in ready.values():
+        for name, each in ready.items():
+            if holdings is not None:  # read for another agreement, such as one of a search
+                check_holding(each.holding, each.agreement, name, each.settings)
             prepare_start(each, plan.begin)
 
         def play(name: str, port: MemoryPort) -> dict[str, Any] | None:

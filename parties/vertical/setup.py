@@ -54,7 +54,7 @@ def set_up_party(
         holding = without_forgotten_rows(holding, started)
         holding = with_corrected_labels(holding, started, agreement)
     if read is None:
-        _check_holding(holding, agreement, name, settings)
+        check_holding(holding, agreement, name, settings)
     values = started.values()
     if started.continues:
         values["base"] = base = read_kept_part(started, agreement)
@@ -63,10 +63,14 @@ def set_up_party(
     return VerticalParty(agreement=agreement, settings=settings, holding=holding, **values)
 
 
-def _check_holding(
+def check_holding(
     holding: Holding, agreement: VerticalAgreement, name: str, settings: VerticalPartySettings
 ) -> None:
-    """Check the data before any other party is contacted."""
+    """Check the data before any other party is contacted.
+
+    Raises:
+        DataError: the data do not fit the agreement.
+    """
     _refuse_large_batch(holding, agreement.training.batch)
     _refuse_no_columns(holding, agreement, name)
     _refuse_other_columns(holding, agreement.parties[name].columns)

@@ -127,9 +127,15 @@ def _trainer(
     if ray is None:
         yield partial(train_in_turn, train)
         return
+    from configs.errors import ConfigError
     from parties.experiments.on_ray.tasks import RayTasks
     from parties.experiments.on_ray.trainings import ShippedTraining, train_on_ray
 
+    if any(each.statistics for each in parties):
+        raise ConfigError(
+            "--ray sends data to other machines, but not the files of the key 'statistics'",
+            "remove --ray, or the key from the party settings",
+        )
     with RayTasks(ray, max(each.threads for each in parties)) as tasks:
         with TemporaryDirectory() as folder:  # no earlier run of a party changes its data
             holdings = read_holdings(replace(plan, out=Path(folder)), without_notes)
@@ -165,7 +171,7 @@ def _show(
 
     watched = agreement.training.monitor
     what = "1 - AUC" if watched == "auc" else "loss"
-    ranked = sorted(trials, key=lambda each: each.value)
+    ranked = sorted(trials, key=lambda each: (each.value, each.changes))
     if ranked[0].failure:
         raise PolicyError(
             f"every training failed, the first one because {trials[0].failure}",

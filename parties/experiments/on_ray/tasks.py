@@ -26,6 +26,7 @@ except ImportError as error:
         "--ray is given, but ray is not installed", "run: pip install 'vfl[ray]'"
     ) from error
 
+PERIOD = 60.0  # seconds after which the nodes are looked at again
 HERE = "local"  # in place of an address: Ray on this machine, for this command alone
 
 
@@ -78,8 +79,11 @@ class RayTasks:
             while waiting and len(running) < 2 * job_slots(None, self._threads):
                 number, arguments = waiting.pop(0)
                 running[remote.remote(*arguments)] = number
-            (done,), _ = ray.wait(list(running))
-            yield running.pop(done), _result(done)
+            done, _ = ray.wait(list(running), timeout=PERIOD)
+            if not done:  # if a node has left, perhaps no other one can run the tasks
+                require_cores(self._threads, "--ray")
+            for each in done:
+                yield running.pop(each), _result(each)
 
 
 def _result(task: Any) -> Any:

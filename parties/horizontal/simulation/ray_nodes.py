@@ -2,11 +2,13 @@
 
 import logging
 import os
+import signal
 from collections.abc import Callable
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
 import ray
@@ -35,6 +37,7 @@ def connect(address: str | None, cores: int | None, origin: str) -> None:
     # Seconds for which Ray waits for its first process, which a busy machine starts slowly.
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "120")
     here = address is None
+    before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(
             address="local" if here else address,
@@ -49,6 +52,9 @@ def connect(address: str | None, cores: int | None, origin: str) -> None:
             "start Ray with: ray start --head; if Ray there uses a token, set RAY_AUTH_MODE=token "
             "and RAY_AUTH_TOKEN_PATH here, too",
         ) from error
+    finally:
+        if current_thread() is main_thread():  # Ray's own handler ends the process at once
+            signal.signal(signal.SIGTERM, before)
 
 
 def check_nodes(origin: str) -> None:

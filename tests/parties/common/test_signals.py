@@ -2,11 +2,12 @@
 
 import os
 import signal
+from contextlib import suppress
 
 import pytest
-from pydantic import BaseModel, PydanticUserError, field_serializer
+from pydantic import BaseModel, field_serializer
 
-from parties.common.errors import Stopped
+from parties.common.errors import DataError, Stopped
 from parties.common.signals import stop_on_sigterm
 
 
@@ -28,6 +29,11 @@ def test_a_signal_inside_pydantic_stops_the_command() -> None:
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_other_errors_stay_what_they_are() -> None:
-    with pytest.raises(PydanticUserError), stop_on_sigterm():
-        raise PydanticUserError("wrong", code=None)
+def test_another_error_after_the_signal_stays_what_it_is() -> None:
+    def work() -> None:
+        with suppress(Stopped):
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise DataError("row 7 has no label")
+
+    with pytest.raises(DataError, match="no label"), stop_on_sigterm():
+        work()

@@ -125,4 +125,4 @@ def test_clients_of_a_server_have_no_weights(tmp_path: Path) -> None:
         }
     )
     with pytest.raises(DataError, match="weights of the rows, which only the vertical mode has"):
-        read_partitioned_data(plan, data, tmp_path, lambda _: None)
+        read_partitioned_data(plan, "server", data, tmp_path, lambda _: None)
