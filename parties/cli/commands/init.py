@@ -97,7 +97,9 @@ FolderOption = Annotated[
     Path,
     typer.Option("--out", help="Write the files into this folder; with --join the agreement's."),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Accept the proposed label.")]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Accept the proposed label, or new classes.")
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 
 

@@ -137,7 +137,8 @@ def test_join_widens_and_keeps_comments_and_other_lines(started: Path, tmp_path:
     south.loc[:2, "state"] = "unknown"
     order = ["state", "unit", "pulse", "age", "patient"]
     output = init("--join", started, write(south[order], tmp_path, "s", sep=";", decimal=","),
-                  "--party", "south", "--label", "state")  # fmt: skip
+                  "--party", "south", "--label", "state", "--yes")  # fmt: skip
+    assert "new class 'unknown': 3 rows" in output
     assert "column 'age': range = [20, 85] → range = [20, 105]" in output
     assert "in another order: the agreed order is used" in output
     assert 'vocabulary = ["er", "icu"] → vocabulary = ["er", "icu", "ward-7"]' in output
@@ -151,6 +152,52 @@ def test_join_widens_and_keeps_comments_and_other_lines(started: Path, tmp_path:
     assert (own["delimiter"], own["decimal"]) == (";", ",")
     assert (own["numeric"], own["categorical"]) == (["age", "pulse"], ["unit"])
     assert own["label"] == "state"
+
+
+def test_new_classes_need_a_confirmation(started: Path, tmp_path: Path) -> None:
+    south = people(1, 70)
+    south.loc[:2, "state"] = "unknown"
+    south.loc[3, "state"] = "gone"
+    path, before = write(south, tmp_path, "south"), started.read_bytes()
+    join = ("--join", started, path, "--id", "patient")
+    text = refusal(4, *join)
+    assert "south.csv has no column with only the agreed classes ill, well" in text
+    assert "unknown" not in text
+    text = refusal(2, *join, "--label", "state")
+    assert "2 classes that the agreement lacks: 'gone' (1 row), 'unknown' (3 rows)" in text
+    assert "new classes need --yes" in text
+    assert "or write the classes as agreed: ill, well" in text
+    assert started.read_bytes() == before
+    output = init(*join, "--label", "state", "--yes")
+    assert "new class 'gone': 1 row\n" in output
+    labels = tomllib.loads(started.read_text())["labels"]
+    assert labels["classes"] == ["ill", "well", "gone", "unknown"]
+
+
+def test_private_texts_never_become_classes(started: Path, tmp_path: Path) -> None:
+    names = [f"told by Dr. {row}" for row in range(PEOPLE)]
+    comments = people(1, 70).assign(comment=["ill", "well", *names[2:]])
+    path, before = write(comments, tmp_path, "south"), started.read_bytes()
+    join = ("--join", started, path, "--id", "patient")
+    output = init(*join, "--ignore", "comment")
+    assert "label state (2 classes)" in output
+    assert "told by" not in started.read_text() + output
+    started.write_bytes(before)
+    text = refusal(4, *join, "--force", "--ignore", "state", "--label", "comment", "--yes")
+    assert "column 'comment' has 58 different texts that are no agreed classes" in text
+    assert "at most 20 classes" in text
+    assert "told by" not in text
+    both = people(1, 70).drop(columns="state").assign(comment=comments["comment"])
+    path = write(both, tmp_path, "west")
+    text = refusal(4, "--join", started, path, "--id", "patient", "--ignore", "comment")
+    assert "has no column with only the agreed classes" in text
+    assert "told by" not in text
+    assert started.read_bytes() == before
+
+
+def test_start_shows_the_classes(tmp_path: Path) -> None:
+    output = init(*START, write(people(), tmp_path, "north"), "--out", tmp_path)
+    assert "all parties see the classes: 'ill', 'well'" in output
 
 
 def test_declared_client_that_is_covered_leaves_the_agreement(tmp_path: Path) -> None:
@@ -288,8 +335,8 @@ def test_wrong_options_of_a_joining_party_are_refused(
     ("change", "message"),
     [
         ({"drop": ["pulse"]}, "south.csv lacks column 'pulse', which the agreement lists"),
-        ({"drop": ["state"]}, "has no column with the agreed classes ill, well"),
-        ({"copy": ["state", "outcome"]}, "has 2 columns with the agreed classes ill, well"),
+        ({"drop": ["state"]}, "has no column with only the agreed classes ill, well"),
+        ({"copy": ["state", "outcome"]}, "has 2 columns with only the agreed classes ill, well"),
         ({"copy": ["unit", "age"]}, "numeric column 'age'"),
         ({"copy": ["patient", "unit"]}, "each text of column 'unit' is in fewer than 5 rows"),
     ],

@@ -80,3 +80,8 @@ def column_text(column: AgreedColumn) -> str:
 def texts_text(texts: Sequence[str]) -> str:
     """Return texts as a TOML list."""
     return f"[{', '.join(map(toml_text, texts))}]"
+
+
+def count_text(number: int, thing: str, several: str = "") -> str:
+    """Return a number with its noun, in the plural unless it is 1: ``count_text(2, "row")``."""
+    return f"{number} {thing if number == 1 else several or f'{thing}s'}"

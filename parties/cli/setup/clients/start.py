@@ -59,4 +59,5 @@ def start_clients(options: InitOptions, confirm: Confirm | None) -> FederatedFil
         proposal=proposal,
         rows=len(holding),
         rare=sum(each.rare for each in values),
+        told=[f"all parties see the classes: {', '.join(map(repr, proposal.classes))}"],
     )
