@@ -1,5 +1,6 @@
 """The agreement of a horizontal run: its text for a new federation, and changes of an old one."""
 
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -43,9 +44,10 @@ def federated_agreement_text(
 federation = "{options.federation}"
 mode = "horizontal"
 
-# The columns that every client has, in this order. Ranges are rounded outwards, and a text that
-# fewer than {MIN_ROWS} rows have is left out, so that they show no row; a client whose rows are
-# outside widens them with `vfl init --join`. The shape of a row is worked out from them.
+# The columns that every client has, in this order. A range shows roughly, rounded outwards by at
+# most a tenth of its width, the smallest and the largest number; a text that fewer than {MIN_ROWS}
+# rows have is left out. A client whose rows are outside widens them with `vfl init --join`. The
+# shape of a row is worked out from them.
 columns = [
 {listed}]
 
@@ -97,15 +99,19 @@ def declared_roles(raw: dict[str, Any], path: Path) -> dict[str, str]:
 
 
 def changed_text(
-    text: str, columns: Sequence[AgreedColumn], classes: Sequence[str], client: str
+    path: Path, text: str, columns: Sequence[AgreedColumn], classes: Sequence[str], client: str
 ) -> str:
     """Return the agreement's text with widened columns and classes; comments stay.
 
     Args:
+        path: the file of the agreement, for messages.
         text: the text of the agreement.
         columns: the columns, in the agreed order.
         classes: the classes.
         client: a client to add; empty: no client is added.
+
+    Raises:
+        ConfigError: the client cannot be added as a table.
     """
     document: Any = tomlkit.parse(text)
     for entry, column in zip(document["columns"], columns, strict=True):
@@ -119,9 +125,16 @@ def changed_text(
     if list(document["labels"]["classes"]) != list(classes):
         document["labels"]["classes"] = list(classes)
     changed = tomlkit.dumps(document)
-    if not client:
-        return changed
-    return f'{changed.rstrip()}\n\n[parties.{client}]\nrole = "client"\n'
+    if client:
+        changed = f'{changed.rstrip()}\n\n[parties.{client}]\nrole = "client"\n'
+    try:
+        parsed(changed)
+    except tomllib.TOMLDecodeError:
+        raise ConfigError(
+            f"{path}: no table [parties.{client}] can be added after 'parties = {{...}}'",
+            'write each party as a table of its own: [parties.NAME] and role = "client"',
+        ) from None
+    return changed
 
 
 def _number(value: float) -> int | float:

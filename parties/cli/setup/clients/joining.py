@@ -17,9 +17,9 @@ from parties.cli.setup.clients.agreement import (
     checked_horizontal_agreement,
     declared_roles,
 )
-from parties.cli.setup.clients.comparison import compare_classes, compare_column, count_text
+from parties.cli.setup.clients.comparison import compare_classes, compare_column
 from parties.cli.setup.clients.files import FederatedFiles, client_data, read_client_rows
-from parties.cli.setup.clients.proposal import column_values
+from parties.cli.setup.clients.proposal import column_values, count_text
 from parties.cli.setup.files import settings_text
 from parties.cli.setup.options import InitOptions
 from parties.cli.setup.table import OpenedTable, open_table, parsed, stem_name
@@ -121,7 +121,7 @@ def _changed(
     text, agreement = before
     if not new and not _differs(agreement, columns, classes):
         return before
-    changed = changed_text(text, columns, classes, new)
+    changed = changed_text(path, text, columns, classes, new)
     result = checked_horizontal_agreement(changed, path)
     if _differs(result, columns, classes):
         raise ConfigError(
@@ -249,8 +249,7 @@ def _refuse_other_columns(table: OpenedTable, missing: Sequence[str], more: Sequ
     if missing:
         raise DataError(
             f"{table.sample.file} lacks {_named(missing)}, which the agreement lists",
-            "add the column, with empty cells where a value is not known, or agree on other "
-            "columns",
+            "add the column, with a value in at least one row, or agree on other columns",
         )
     if more:
         options = " ".join(f"--ignore {name!r}" for name in more[:_SHOWN])
