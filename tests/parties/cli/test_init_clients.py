@@ -114,7 +114,7 @@ def test_agreement_has_columns_in_order_and_no_rare_text(started: Path) -> None:
 
 def test_rare_texts_are_counted_and_not_shown(tmp_path: Path) -> None:
     output = init(*START, write(people(), tmp_path, "north"), "--out", tmp_path)
-    assert "2 texts that too few rows have are in no vocabulary" in output
+    assert "2 texts of too few rows left out of the vocabularies" in output
     assert "rare-1" not in output
 
 
@@ -125,7 +125,7 @@ def test_join_without_a_difference_adds_the_party_alone(started: Path, tmp_path:
     assert 'labels.classes: ["ill", "well"] covers the rows' in output
     assert 'column \'unit\': vocabulary = ["er", "icu"] covers the rows; 2 texts' in output
     assert "this party is south, a new client" in output
-    assert "0 fields widened" in output
+    assert f"{started} was changed: all parties must take this file" in output
     assert started.read_text() == f'{before.rstrip()}\n\n[parties.south]\nrole = "client"\n'
     config = read_config(started, SCHEMA)
     assert config.agreement.spokes == ("north", "south")
@@ -214,6 +214,40 @@ def test_declared_client_that_is_covered_leaves_the_agreement(tmp_path: Path) ->
     assert "must take this file" not in output
 
 
+def test_other_file_name_needs_the_party_if_clients_are_named(tmp_path: Path) -> None:
+    table = write(people(1, 70), tmp_path, "patients")
+    init(*START, write(people(), tmp_path, "north"), "--client", "south", "--client", "west",
+         "--out", tmp_path)  # fmt: skip
+    path = tmp_path / "agreement.toml"
+    before = path.read_bytes()
+    text = refusal(3, "--join", path, table)
+    assert "has named clients (south, west), and patients, the name of the file, is none" in text
+    assert "give --party with one of south, west, or --party patients" in text
+    assert path.read_bytes() == before
+    init("--join", path, table, "--party", "west")
+    assert path.read_bytes() == before
+    init("--join", path, table, "--party", "patients")
+    assert read_config(path, SCHEMA).agreement.spokes == ("north", "patients", "south", "west")
+
+
+def test_commands_for_two_clients_follow_the_last_file(started: Path, tmp_path: Path) -> None:
+    north, wait = tmp_path / "north.csv", "wait for the last agreement.toml"
+    again = init(*START, north, "--out", started.parent, "--force")
+    assert again.index(wait) < again.index("vfl certs") < again.index("vfl doctor")
+    server = init("--join", started, "--role", "server")
+    assert server.index(wait) < server.index("vfl certs")
+    assert wait not in init("--join", started, write(people(1, 70), tmp_path, "south"))
+    named = init(*START, north, "--client", "west", "--out", tmp_path / "named")
+    assert wait not in named
+
+
+def test_one_change_is_no_plural(started: Path, tmp_path: Path) -> None:
+    south = people(1, 104).replace({"unit": {"rare-2": "icu"}})
+    output = init("--join", started, write(south, tmp_path, "south"))
+    assert "was changed (1 field widened): all parties" in output
+    assert "; 1 text of few rows encoded as zeros" in output
+
+
 def test_column_of_codes_in_one_ward_is_used_as_agreed(started: Path, tmp_path: Path) -> None:
     south = people(1, 70).assign(unit=["1", "2"] * (PEOPLE // 2))  # looks like numbers
     output = init("--join", started, write(south, tmp_path, "south"))
@@ -295,6 +329,9 @@ def test_files_are_not_overwritten_without_force(started: Path, tmp_path: Path) 
         (2, ("--role", "client", "--label", "pulse"), "'pulse' is a number"),
         (2, ("--role", "active", "--server", "x"), "--server is for the horizontal mode"),
         (2, ("--role", "server"), "needs --role active, --role client or --join"),
+        (4, (*START, "--ignore", "state"), "--ignore: column 'state' is the label"),
+        (4, (*START, "--ignore", "patient"), "--ignore: column 'patient' is the ID"),
+        (2, ("--role", "client", "--ignore", "state"), "the best candidate is 'unit'"),
         (4, (*START, "--ignore", "x"), "--ignore: north.csv has no column 'x'"),
         (4, (*START, "--ignore", "age", "--ignore", "pulse", "--ignore", "unit"), "has no numeric"),
     ],
@@ -318,6 +355,10 @@ def test_wrong_options_of_the_first_client_are_refused(
         (2, ("--declared-rows", "9", "FILE"), "--declared-rows is for the vertical mode"),
         (3, ("--party", "registry", "FILE"), "registry is the server"),
         (3, ("--party", "north", "--role", "server"), "north is client; the server is registry"),
+        (4, ("--ignore", "patient", "FILE"), "--ignore: column 'patient' is the ID"),
+        (4, ("--label", "state", "--ignore", "state", "FILE"), "'state' is the label"),
+        (4, ("--label", "unit", "--ignore", "state", "FILE"), "'unit' is an agreed feature"),
+        (4, ("--label", "patient", "FILE"), "or write the classes as agreed: ill, well"),
         (4, ("--label", "age", "FILE"), "column 'age' is an agreed feature"),
         (4, ("--label", "patient", "FILE"), "no row of south.csv has one of the agreed classes"),
         (4, ("--id", "age", "FILE"), "have the ID ('age') of an earlier row"),

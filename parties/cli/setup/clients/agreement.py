@@ -19,7 +19,8 @@ from parties.cli.setup.table import parsed
 from parties.data.sources.csv_source import toml_text
 from parties.horizontal.registry import SCHEMA
 
-_ASSUMED: Final = "assumed"  # name of a second client that has not joined yet
+ASSUMED_CLIENT: Final = "assumed"  # name of a second client that has not joined yet
+_NAMED: Final = "# named with --client"  # comment of a client that may join under this name
 
 
 def federated_agreement_text(
@@ -79,7 +80,7 @@ def checked_horizontal_agreement(text: str, path: Path) -> HorizontalAgreement:
     """
     raw = parsed(text)
     if len([name for name, role in declared_roles(raw, path).items() if role == "client"]) == 1:
-        raw["parties"][_ASSUMED] = {"role": "client"}
+        raw["parties"][ASSUMED_CLIENT] = {"role": "client"}
     return validate_table(SCHEMA.agreement, raw, path, "")
 
 
@@ -96,6 +97,13 @@ def declared_roles(raw: dict[str, Any], path: Path) -> dict[str, str]:
         name: str(entry.get("role")) if isinstance(entry, dict) else ""
         for name, entry in parties.items()
     }
+
+
+def named_clients(text: str) -> list[str]:
+    """Return the clients that the agreement with this text has from ``--client`` of its start."""
+    parties = tomlkit.parse(text)["parties"]
+    roles = {name: entry.get("role") for name, entry in parties.items()}
+    return [name for name, role in roles.items() if role.trivia.comment == _NAMED]
 
 
 def changed_text(
@@ -145,4 +153,7 @@ def _number(value: float) -> int | float:
 def _parties(options: InitOptions) -> str:
     """Return the tables [parties.NAME] of the server and of the named clients."""
     roles = {options.server: "server", **dict.fromkeys((options.party, *options.clients), "client")}
-    return "".join(f'[parties.{name}]\nrole = "{role}"\n' for name, role in roles.items())
+    marks = dict.fromkeys(options.clients, f"    {_NAMED}")
+    return "".join(
+        f'[parties.{name}]\nrole = "{role}"{marks.get(name, "")}\n' for name, role in roles.items()
+    )

@@ -16,6 +16,7 @@ from parties.cli.setup.clients.agreement import (
     changed_text,
     checked_horizontal_agreement,
     declared_roles,
+    named_clients,
 )
 from parties.cli.setup.clients.comparison import compare_classes, compare_column
 from parties.cli.setup.clients.files import FederatedFiles, client_data, read_client_rows
@@ -75,11 +76,7 @@ def join_as_client(options: InitOptions, path: Path) -> FederatedFiles:
             "start the agreement with `vfl init --role client FILE`, or write the settings of this "
             "client by hand: docs/horizontal.md has an example",
         )
-    party = options.party or stem_name(options.file, "client")
-    if roles.get(party, "client") != "client":
-        raise ConfigError(
-            f"{path}: {party} is the server", "give --party NAME with the name of this client"
-        )
+    party = _client_name(options, path, text, roles)
     options = replace(options, party=party, out=path.parent)
     table = open_table(options.file, options.table, need_ids=False)
     proposal, own_classes = agreed_proposal(agreement, table, options.label)
@@ -108,6 +105,28 @@ def join_as_client(options: InitOptions, path: Path) -> FederatedFiles:
         compared=[compared, *(shown for _, shown in pairs)],
         told=[*_told_name(party, new), *_told_order(agreement, table), *added],
     )
+
+
+def _client_name(options: InitOptions, path: Path, text: str, roles: dict[str, str]) -> str:
+    """Return the name of the client: stated, or that of its file.
+
+    Raises:
+        ConfigError: the name is that of the server, or the agreement has named clients and the file
+            has another name.
+    """
+    party = options.party or stem_name(options.file, "client")
+    if roles.get(party, "client") != "client":
+        raise ConfigError(
+            f"{path}: {party} is the server", "give --party NAME with the name of this client"
+        )
+    named = named_clients(text)
+    if named and not options.party and party not in roles:
+        listed = ", ".join(named)
+        raise ConfigError(
+            f"{path} has named clients ({listed}), and {party}, the name of the file, is none",
+            f"give --party with one of {listed}, or --party {party} to join as a new client",
+        )
+    return party
 
 
 def _changed(
