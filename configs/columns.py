@@ -2,14 +2,18 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
 
 from configs.table import ConfigTable
 
+LONGEST_WORD: Final = 1000  # characters of a category
+MOST_WORDS: Final = 1000  # categories of a column
+
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
-Word = Annotated[str, Field(min_length=1, max_length=1000)]
+Word = Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]
+Vocabulary = Annotated[tuple[Word, ...], Field(min_length=1, max_length=MOST_WORDS)]
 
 
 class AgreedColumn(ConfigTable):
@@ -19,7 +23,7 @@ class AgreedColumn(ConfigTable):
     # Numeric column: the values that are mapped to -1 and 1.
     range: tuple[float, float] | None = None
     # Categorical column: its categories; another text is encoded as zeros.
-    vocabulary: Annotated[tuple[Word, ...], Field(min_length=1, max_length=1000)] | None = None
+    vocabulary: Vocabulary | None = None
 
     @property
     def width(self) -> int:

@@ -97,7 +97,9 @@ FolderOption = Annotated[
     Path,
     typer.Option("--out", help="Write the files into this folder; with --join the agreement's."),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Accept the proposed label.")]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Accept the proposed label, or new classes.")
+]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files.")]
 
 
@@ -245,16 +247,20 @@ def _show_columns(proposal: "TableProposal", console: Console) -> None:
 
 def _show_comparison(new: "FederatedFiles", console: Console) -> None:
     """Print each field of the agreement beside the client's rows, and every change of it."""
+    from parties.cli.setup.clients.proposal import count_text
+
     for text in new.told:
         console.print(text, event="told", note=text)
     if new.rare:
         console.print(
-            f"{new.rare} texts that too few rows have are in no vocabulary: they would show rows",
+            f"{count_text(new.rare, 'text')} of too few rows left out of the vocabularies",
             event="rare", texts=new.rare,
         )  # fmt: skip
     for each in new.compared:
         change = "covers the rows" if each.covers else f"→ {each.widened}"
-        rare = f"; {each.rare} texts of few rows are encoded as zeros" if each.rare else ""
+        rare = (
+            f"; {count_text(each.rare, 'text')} of few rows encoded as zeros" if each.rare else ""
+        )
         console.print(
             f"{each.field}: {each.agreed} {change}{rare}",
             event="compared", field=each.field, covers=each.covers, agreed=each.agreed,
@@ -262,8 +268,9 @@ def _show_comparison(new: "FederatedFiles", console: Console) -> None:
         )  # fmt: skip
     if new.extended:
         changed = sum(not each.covers for each in new.compared)
+        widened = f" ({count_text(changed, 'field')} widened)" if changed else ""
         console.print(
-            f"{new.path} was changed ({changed} fields widened): all parties must take this file",
+            f"{new.path} was changed{widened}: all parties must take this file",
             event="changed", path=str(new.path), fields=changed,
         )  # fmt: skip
 

@@ -61,7 +61,7 @@ def proposed_label(table: OpenedTable, options: InitOptions, confirm: Confirm | 
         DataError: there is no candidate.
         UsageProblem: the candidate is not confirmed; the message names the best ones.
     """
-    candidates = label_candidates(table.sample, table.ids)
+    candidates = label_candidates(table.sample, (*table.ids, *table.ignored))
     if not candidates:
         raise DataError(
             f"{table.sample.file} has no column with 2 to 20 different values in all rows",

@@ -20,7 +20,7 @@ def join_federation(options: InitOptions, path: Path) -> NewFiles:
     An agreement that has the party already stays as it is.
 
     Raises:
-        ConfigError: the agreement is not of the vertical mode, or cannot have this party.
+        ConfigError: the agreement is not valid, or cannot have this party.
         DataError: the table cannot be used, or does not suit the party's entry.
     """
     text = _read(path)
@@ -66,11 +66,6 @@ def _read(path: Path) -> str:
 def _declared(path: Path) -> dict[str, str]:
     """Return the role of each party that the agreement has already; it may have no partner yet."""
     raw = read_toml(path, [])
-    if raw.get("mode", "vertical") != "vertical":
-        raise ConfigError(
-            f"{path}: --join needs an agreement of the vertical or the horizontal mode",
-            "write the settings of a client of the LLM mode by hand: docs/llm.md has an example",
-        )
     parties = raw.get("parties", {})
     if not isinstance(parties, dict) or not parties:
         raise ConfigError(f"{path} has no table [parties.NAME]", "name the agreement of a run")

@@ -79,14 +79,21 @@ class OpenedTable:
 
         Raises:
             DataError: the label is unknown, has missing values, or is no number and has not 2 to 20
-                classes.
+                classes; or a column that is left out is the label or of the ID.
         """
         check_known(self.sample, [label] if label else [], "--label")
         check_known(self.sample, self.ignored, "--ignore")
+        for name in self.ignored:
+            if name in self.ids or name == label:
+                use, option = ("ID", "--id") if name in self.ids else ("label", "--label")
+                raise DataError(
+                    f"--ignore: column {name!r} is the {use}, which is needed",
+                    f"omit this --ignore, or name another column with {option} COLUMN",
+                )
         found = propose_columns(self.sample, self.form.decimal, self.ids, label, classes)
         columns = tuple(
             replace(each, use=ColumnUse.IGNORED, reason="left out by --ignore")
-            if each.name in self.ignored and each.use not in (ColumnUse.ID, ColumnUse.LABEL)
+            if each.name in self.ignored
             else each
             for each in found.columns
         )

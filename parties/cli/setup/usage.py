@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from configs.errors import ConfigError
 from configs.toml_file import read_toml
 from parties.cli.arguments import check_hub_address
 from parties.cli.options import Role
@@ -15,11 +16,18 @@ def is_horizontal(role: Role | None, join: Path | None) -> bool:
     """Return whether the agreement to start or to join is of the horizontal mode.
 
     Raises:
-        ConfigError: the agreement to join cannot be read.
+        ConfigError: the agreement to join cannot be read, or is of a third mode.
     """
     if join is None:
         return role is Role.CLIENT
-    return bool(read_toml(join, []).get("mode") == "horizontal")
+    mode = read_toml(join, []).get("mode", "vertical")
+    if mode not in ("vertical", "horizontal"):
+        raise ConfigError(
+            f"{join}: --join needs an agreement of the vertical or the horizontal mode, and this "
+            f"one is of the mode {mode!r}",
+            "write the settings of a client of the LLM mode by hand: docs/llm.md has an example",
+        )
+    return bool(mode == "horizontal")
 
 
 def check_init_options(

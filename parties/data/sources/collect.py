@@ -419,7 +419,8 @@ class _Collector:
         if void:
             raise DataError(
                 f"found no value in any row of column {', '.join(map(repr, void[:MAX_PROBLEMS]))}",
-                "remove the column in the party settings",
+                "remove the column in the party settings; if the agreement lists the column, it "
+                "needs a value in at least one row",
             )
 
     def _digest(self, table: Table) -> bytes:

@@ -245,7 +245,13 @@ def test_unsuitable_agreement_is_refused(tables: tuple[Path, Path], tmp_path: Pa
     ):
         path.write_text(text)
         assert message in refusal(3, "--join", path, tables[1])
-    path.write_text(path.read_text() + "[parties.c")
+    path.write_text('mode = "llm"\n')
+    for options in (("--role", "client"), ("--role", "server"), ("--label", "kanal")):
+        text = refusal(3, "--join", path, tables[1], *options)
+        assert "this one is of the mode 'llm'" in text
+        assert "docs/llm.md" in text
+    path.write_text("[parties.c")
+    assert "agreement.toml" in refusal(3, "--join", path, tables[1])
     assert refusal(3, "--join", tmp_path / "absent.toml", tables[1])
 
 

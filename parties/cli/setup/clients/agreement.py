@@ -1,5 +1,6 @@
 """The agreement of a horizontal run: its text for a new federation, and changes of an old one."""
 
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,8 @@ from parties.cli.setup.table import parsed
 from parties.data.sources.csv_source import toml_text
 from parties.horizontal.registry import SCHEMA
 
-_ASSUMED: Final = "assumed"  # name of a second client that has not joined yet
+ASSUMED_CLIENT: Final = "assumed"  # name of a second client that has not joined yet
+_NAMED: Final = "# named with --client"  # comment of a client that may join under this name
 
 
 def federated_agreement_text(
@@ -43,9 +45,10 @@ def federated_agreement_text(
 federation = "{options.federation}"
 mode = "horizontal"
 
-# The columns that every client has, in this order. Ranges are rounded outwards, and a text that
-# fewer than {MIN_ROWS} rows have is left out, so that they show no row; a client whose rows are
-# outside widens them with `vfl init --join`. The shape of a row is worked out from them.
+# The columns that every client has, in this order. A range shows roughly, rounded outwards by at
+# most a tenth of its width, the smallest and the largest number; a text that fewer than {MIN_ROWS}
+# rows have is left out. A client whose rows are outside widens them with `vfl init --join`. The
+# shape of a row is worked out from them.
 columns = [
 {listed}]
 
@@ -77,7 +80,7 @@ def checked_horizontal_agreement(text: str, path: Path) -> HorizontalAgreement:
     """
     raw = parsed(text)
     if len([name for name, role in declared_roles(raw, path).items() if role == "client"]) == 1:
-        raw["parties"][_ASSUMED] = {"role": "client"}
+        raw["parties"][ASSUMED_CLIENT] = {"role": "client"}
     return validate_table(SCHEMA.agreement, raw, path, "")
 
 
@@ -96,16 +99,27 @@ def declared_roles(raw: dict[str, Any], path: Path) -> dict[str, str]:
     }
 
 
+def named_clients(text: str) -> list[str]:
+    """Return the clients that the agreement with this text has from ``--client`` of its start."""
+    parties = tomlkit.parse(text)["parties"]
+    roles = {name: entry.get("role") for name, entry in parties.items()}
+    return [name for name, role in roles.items() if role.trivia.comment == _NAMED]
+
+
 def changed_text(
-    text: str, columns: Sequence[AgreedColumn], classes: Sequence[str], client: str
+    path: Path, text: str, columns: Sequence[AgreedColumn], classes: Sequence[str], client: str
 ) -> str:
     """Return the agreement's text with widened columns and classes; comments stay.
 
     Args:
+        path: the file of the agreement, for messages.
         text: the text of the agreement.
         columns: the columns, in the agreed order.
         classes: the classes.
         client: a client to add; empty: no client is added.
+
+    Raises:
+        ConfigError: the client cannot be added as a table.
     """
     document: Any = tomlkit.parse(text)
     for entry, column in zip(document["columns"], columns, strict=True):
@@ -119,9 +133,16 @@ def changed_text(
     if list(document["labels"]["classes"]) != list(classes):
         document["labels"]["classes"] = list(classes)
     changed = tomlkit.dumps(document)
-    if not client:
-        return changed
-    return f'{changed.rstrip()}\n\n[parties.{client}]\nrole = "client"\n'
+    if client:
+        changed = f'{changed.rstrip()}\n\n[parties.{client}]\nrole = "client"\n'
+    try:
+        parsed(changed)
+    except tomllib.TOMLDecodeError:
+        raise ConfigError(
+            f"{path}: no table [parties.{client}] can be added after 'parties = {{...}}'",
+            'write each party as a table of its own: [parties.NAME] and role = "client"',
+        ) from None
+    return changed
 
 
 def _number(value: float) -> int | float:
@@ -132,4 +153,7 @@ def _number(value: float) -> int | float:
 def _parties(options: InitOptions) -> str:
     """Return the tables [parties.NAME] of the server and of the named clients."""
     roles = {options.server: "server", **dict.fromkeys((options.party, *options.clients), "client")}
-    return "".join(f'[parties.{name}]\nrole = "{role}"\n' for name, role in roles.items())
+    marks = dict.fromkeys(options.clients, f"    {_NAMED}")
+    return "".join(
+        f'[parties.{name}]\nrole = "{role}"{marks.get(name, "")}\n' for name, role in roles.items()
+    )

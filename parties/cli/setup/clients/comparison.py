@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from configs.columns import AgreedColumn
-from parties.cli.setup.clients.proposal import ColumnValues, plain_number
+from parties.cli.setup.clients.proposal import (
+    MIN_ROWS,
+    ColumnValues,
+    few_numbers,
+    plain_number,
+    refuse_large_vocabulary,
+)
 from parties.data.sources.csv_source import toml_text
 
 
@@ -30,8 +36,8 @@ class FieldComparison:
         return self.agreed == self.widened
 
 
-def widened_column(agreed: AgreedColumn, own: ColumnValues, texts: Sequence[str]) -> AgreedColumn:
-    """Return the agreed column, widened by what the client proposes.
+def widened_column(agreed: AgreedColumn, own: ColumnValues) -> AgreedColumn:
+    """Return the agreed column, widened so that it covers the client's frequent values.
 
     An agreed end of a range stays where it covers the client's numbers. New categories follow the
     agreed ones, so the places of the agreed categories stay.
@@ -39,27 +45,36 @@ def widened_column(agreed: AgreedColumn, own: ColumnValues, texts: Sequence[str]
     Args:
         agreed: the agreed column.
         own: what the client's rows show of the column.
-        texts: the client's own categories that the agreement lacks, without rare ones.
+
+    Raises:
+        DataError: the column has too few numbers outside its range, or too many or too long texts.
     """
     if agreed.range is None:
-        return agreed.model_copy(update={"vocabulary": (*(agreed.vocabulary or ()), *texts)})
+        known = agreed.vocabulary or ()
+        new = own.frequent(known)
+        hint = "shorten the texts, write them as agreed, or agree on other columns"
+        refuse_large_vocabulary(agreed.name, (*known, *new), hint)
+        return agreed.model_copy(update={"vocabulary": (*known, *new)})
     low, high = agreed.range
-    proposed = own.proposed.range
-    if proposed is not None and own.low is not None and own.high is not None:
-        low = min(low, proposed[0]) if own.low < low else low
-        high = max(high, proposed[1]) if own.high > high else high
+    if own.range is None or own.ends is None or (low <= own.ends[0] and own.ends[1] <= high):
+        return agreed
+    if own.present < MIN_ROWS:
+        raise few_numbers(own, "widen the range in the agreement by hand, or use more rows")
+    low = min(low, own.range[0]) if own.ends[0] < low else low
+    high = max(high, own.range[1]) if own.ends[1] > high else high
     return agreed.model_copy(update={"range": (low, high)})
 
 
 def compare_column(agreed: AgreedColumn, own: ColumnValues) -> tuple[AgreedColumn, FieldComparison]:
-    """Return the widened column, and the comparison that a person reads."""
-    known = set(agreed.vocabulary or ())
-    new = [text for text in own.proposed.vocabulary or () if text not in known]
-    widened = widened_column(agreed, own, new)
-    shown = FieldComparison(
-        f"column {agreed.name!r}", column_text(agreed), column_text(widened), own.rare
+    """Return the widened column, and the comparison that a person reads.
+
+    Raises:
+        DataError: the column cannot be widened.
+    """
+    widened, rare = widened_column(agreed, own), len(own.rare(agreed.vocabulary or ()))
+    return widened, FieldComparison(
+        f"column {agreed.name!r}", column_text(agreed), column_text(widened), rare
     )
-    return widened, shown
 
 
 def compare_classes(

@@ -1,8 +1,11 @@
 """``vfl init --join`` in the horizontal mode: a client compares the columns; a server has none."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from configs.columns import AgreedColumn
 from configs.config_file import validate_table
@@ -13,15 +16,22 @@ from parties.cli.setup.clients.agreement import (
     changed_text,
     checked_horizontal_agreement,
     declared_roles,
+    named_clients,
 )
 from parties.cli.setup.clients.comparison import compare_classes, compare_column
 from parties.cli.setup.clients.files import FederatedFiles, client_data, read_client_rows
-from parties.cli.setup.clients.proposal import column_values
+from parties.cli.setup.clients.proposal import column_values, count_text
 from parties.cli.setup.files import settings_text
 from parties.cli.setup.options import InitOptions
 from parties.cli.setup.table import OpenedTable, open_table, parsed, stem_name
-from parties.common.errors import DataError
-from parties.data.detection.columns import ColumnProposal, ColumnUse, TableProposal
+from parties.common.errors import DataError, UsageProblem
+from parties.data.detection.columns import (
+    MAX_CLASSES,
+    ColumnProposal,
+    ColumnUse,
+    TableProposal,
+)
+from parties.data.holding import Holding
 from parties.horizontal.registry import SCHEMA
 
 _FEATURES = (ColumnUse.NUMERIC, ColumnUse.CATEGORICAL)
@@ -66,19 +76,19 @@ def join_as_client(options: InitOptions, path: Path) -> FederatedFiles:
             "start the agreement with `vfl init --role client FILE`, or write the settings of this "
             "client by hand: docs/horizontal.md has an example",
         )
-    party = options.party or stem_name(options.file, "client")
-    if roles.get(party, "client") != "client":
-        raise ConfigError(
-            f"{path}: {party} is the server", "give --party NAME with the name of this client"
-        )
+    party = _client_name(options, path, text, roles)
     options = replace(options, party=party, out=path.parent)
     table = open_table(options.file, options.table, need_ids=False)
     proposal, own_classes = agreed_proposal(agreement, table, options.label)
-    classes, compared = compare_classes(agreement.labels.classes, own_classes)
+    agreed = agreement.labels.classes
+    classes, compared = compare_classes(agreed, own_classes)
+    label = str(proposal.label)
+    _refuse_many_classes(label, agreed, classes)
     own = settings_text(options, "hub", client_data(table, proposal), "the server")
     beside = path.with_name(f"{party}.party.toml")
     settings = validate_table(SCHEMA.spoke, parsed(own), beside, "")
     holding = read_client_rows(settings, path.parent, classes)  # type: ignore[arg-type]
+    added = _told_classes(options, label, classes, classes[len(agreed) :], holding)
     values = column_values(holding, [each.name for each in agreement.columns])
     pairs = [compare_column(*pair) for pair in zip(agreement.columns, values, strict=True)]
     widened = tuple(column for column, _ in pairs)
@@ -93,8 +103,30 @@ def join_as_client(options: InitOptions, path: Path) -> FederatedFiles:
         proposal=proposal,
         rows=len(holding),
         compared=[compared, *(shown for _, shown in pairs)],
-        told=[*_told_name(party, new), *_told_order(agreement, table)],
+        told=[*_told_name(party, new), *_told_order(agreement, table), *added],
     )
+
+
+def _client_name(options: InitOptions, path: Path, text: str, roles: dict[str, str]) -> str:
+    """Return the name of the client: stated, or that of its file.
+
+    Raises:
+        ConfigError: the name is that of the server, or the agreement has named clients and the file
+            has another name.
+    """
+    party = options.party or stem_name(options.file, "client")
+    if roles.get(party, "client") != "client":
+        raise ConfigError(
+            f"{path}: {party} is the server", "give --party NAME with the name of this client"
+        )
+    named = named_clients(text)
+    if named and not options.party and party not in roles:
+        listed = ", ".join(named)
+        raise ConfigError(
+            f"{path} has named clients ({listed}), and {party}, the name of the file, is none",
+            f"give --party with one of {listed}, or --party {party} to join as a new client",
+        )
+    return party
 
 
 def _changed(
@@ -108,7 +140,7 @@ def _changed(
     text, agreement = before
     if not new and not _differs(agreement, columns, classes):
         return before
-    changed = changed_text(text, columns, classes, new)
+    changed = changed_text(path, text, columns, classes, new)
     result = checked_horizontal_agreement(changed, path)
     if _differs(result, columns, classes):
         raise ConfigError(
@@ -144,7 +176,8 @@ def agreed_proposal(
         raise DataError(
             f"no row of {table.sample.file} has one of the agreed classes in column {label!r}: "
             f"{', '.join(agreement.labels.classes)}",
-            "name the column with the classes: --label COLUMN",
+            "name the column with the classes: --label COLUMN; or write the classes as agreed: "
+            + ", ".join(agreement.labels.classes),
         )
     names = [each.name for each in found.columns]
     missing = [name for name in agreed if name not in names]
@@ -170,28 +203,72 @@ def _agreed_use(found: TableProposal, column: AgreedColumn) -> ColumnProposal:
 
 
 def _label(agreement: HorizontalAgreement, table: OpenedTable) -> str:
-    """Return the only column that is neither agreed nor the ID and that has agreed classes."""
-    known = {each.name for each in agreement.columns} | {*table.ids}
+    """Return the only other column whose values are all agreed classes.
+
+    Columns of features, of the ID and those of ``--ignore`` are not considered.
+
+    Raises:
+        DataError: there is no such column, or more than one.
+    """
+    known = {each.name for each in agreement.columns} | {*table.ids} | {*table.ignored}
     classes = agreement.labels.classes
     found = [
         name for name, cells in table.sample.columns.items()
-        if name not in known and not set(cells).isdisjoint(classes)
+        if name not in known and any(cells) and set(cells) <= {"", *classes}
     ]  # fmt: skip
     if len(found) == 1:
         return found[0]
-    listed = f"{len(found)} columns with" if found else "no column with"
+    listed = f"{len(found)} columns" if found else "no column"
     raise DataError(
-        f"{table.sample.file} has {listed} the agreed classes {', '.join(classes)}",
+        f"{table.sample.file} has {listed} with only the agreed classes {', '.join(classes)}",
         "name the column with the classes: --label COLUMN",
     )
+
+
+def _told_classes(
+    options: InitOptions, label: str, classes: Sequence[str], added: Sequence[str], holding: Holding
+) -> list[str]:
+    """Return a note on each class that the agreement lacks, with its number of rows.
+
+    Args:
+        options: options of the command; ``--yes`` confirms new classes.
+        label: column with the classes.
+        classes: the agreed classes, and then those of ``added``.
+        added: the new classes.
+        holding: the client's rows, with indices of ``classes`` as labels.
+
+    Raises:
+        UsageProblem: there are new classes, and ``--yes`` is not given.
+    """
+    rows = Counter(np.asarray(holding.labels).tolist())
+    counts = [(each, rows[classes.index(each)]) for each in added]
+    if counts and not options.yes:
+        listed = ", ".join(f"{each!r} ({count_text(count, 'row')})" for each, count in counts)
+        agreed = ", ".join(classes[: -len(added)])
+        raise UsageProblem(
+            f"column {label!r} has {count_text(len(added), 'class', 'classes')} that the agreement "
+            f"lacks: {listed}",
+            f"new classes need --yes, and all parties see them; or write the classes as agreed: "
+            f"{agreed}",
+        )
+    return [f"new class {each!r}: {count_text(count, 'row')}" for each, count in counts]
+
+
+def _refuse_many_classes(label: str, agreed: Sequence[str], classes: Sequence[str]) -> None:
+    if len(classes) > max(MAX_CLASSES, len(agreed)):
+        raise DataError(
+            f"column {label!r} has {len(classes) - len(agreed)} different texts that are no agreed "
+            f"classes, and a label has at most {MAX_CLASSES} classes",
+            f"name the column with the classes: --label COLUMN; or write the classes as agreed: "
+            f"{', '.join(agreed)}",
+        )
 
 
 def _refuse_other_columns(table: OpenedTable, missing: Sequence[str], more: Sequence[str]) -> None:
     if missing:
         raise DataError(
             f"{table.sample.file} lacks {_named(missing)}, which the agreement lists",
-            "add the column, with empty cells where a value is not known, or agree on other "
-            "columns",
+            "add the column, with a value in at least one row, or agree on other columns",
         )
     if more:
         options = " ".join(f"--ignore {name!r}" for name in more[:_SHOWN])

@@ -1,5 +1,6 @@
 """The commands that follow ``vfl init`` in the horizontal mode, for each party."""
 
+from parties.cli.setup.clients.agreement import ASSUMED_CLIENT
 from parties.cli.setup.clients.files import FederatedFiles
 from parties.cli.setup.next_steps import command_line
 
@@ -16,6 +17,8 @@ def federated_next_steps(new: FederatedFiles) -> list[str]:
         ]
     elif new.extended:
         steps.append(f"send {name} to all parties: everyone must take this file before the run")
+    if ASSUMED_CLIENT in agreement.spokes:
+        steps.append(f"wait for the last {name}: the next commands need at least two clients in it")
     role = "server" if party == agreement.hub else "client"
     steps.append(
         "keys: docs/deploy.md, or for a trial on one machine: "

@@ -7,7 +7,7 @@ from parties.cli.setup.clients.agreement import (
     federated_agreement_text,
 )
 from parties.cli.setup.clients.files import FederatedFiles, client_data, read_client_rows
-from parties.cli.setup.clients.proposal import column_values
+from parties.cli.setup.clients.proposal import column_values, proposed_column
 from parties.cli.setup.files import settings_text
 from parties.cli.setup.options import InitOptions
 from parties.cli.setup.table import open_table, parsed
@@ -49,7 +49,7 @@ def start_clients(options: InitOptions, confirm: Confirm | None) -> FederatedFil
     uses = (ColumnUse.NUMERIC, ColumnUse.CATEGORICAL)
     order = [each.name for each in proposal.columns if each.use in uses]
     values = column_values(holding, order)
-    columns = [each.proposed for each in values]
+    columns = [proposed_column(each) for each in values]
     text = federated_agreement_text(options, columns, proposal.classes, len(holding))
     return FederatedFiles(
         options=options,
@@ -58,5 +58,6 @@ def start_clients(options: InitOptions, confirm: Confirm | None) -> FederatedFil
         texts={path: text, beside: own},
         proposal=proposal,
         rows=len(holding),
-        rare=sum(each.rare for each in values),
+        rare=sum(len(each.rare()) for each in values),
+        told=[f"all parties see the classes: {', '.join(map(repr, proposal.classes))}"],
     )
