@@ -265,7 +265,9 @@ def test_party_has_a_network_of_its_own() -> None:
     parts, labels = tables()
     own = {"shop": Bottom}
     model = vfl.SplitClassifier(bottoms=own, epochs=2, random_state=0).fit(parts, labels)
-    assert model._settings("shop", "bank")["module"] == f"{Bottom.__module__}:Bottom"
+    assert (
+        model._settings("shop", "bank", weighted=False)["module"] == f"{Bottom.__module__}:Bottom"
+    )
     both = parts["bank"].index.intersection(parts["shop"].index)[:3]
     assert model.predict({name: each.loc[both] for name, each in parts.items()}).shape == (3,)
     made = type("Made", (nn.Module,), {"__module__": "builtins"})

@@ -31,7 +31,7 @@ from parties.requests.subjects import openings
 from parties.session.setup import StartOptions
 from tests.parties.client_federation import ClientFederation
 from tests.parties.language.ferries import facts, json_lines
-from tests.parties.language.test_texts_forgotten_later import ferries
+from tests.parties.language.kept_ferries import write_kept_ferries
 
 HALF = 'unlearn=[{name="leaver", client="pier", fraction=0.5}]'
 ALONE = ("unlearning.compare=[]", "unlearning.retrains=0")
@@ -74,7 +74,7 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def test_listed_texts_give_the_model_of_the_same_texts_in_the_agreement(tmp_path: Path) -> None:
     (tmp_path / "later").mkdir()
     (tmp_path / "listed").mkdir()
-    federation, out = ferries(tmp_path / "later"), tmp_path / "later" / "runs"
+    federation, out = write_kept_ferries(tmp_path / "later"), tmp_path / "later" / "runs"
     federation.train(out)
     hashes = half_of_pier(federation)
     entries = mixed(hashes, own_hashes(federation))
@@ -88,7 +88,7 @@ def test_listed_texts_give_the_model_of_the_same_texts_in_the_agreement(tmp_path
         (stored,) = federated_models(federation.party(name, out)).files()  # type: ignore[arg-type]
         assert stored.version is not None
         assert (stored.number, stored.version.requests) == (2, (request,))
-    same = ferries(tmp_path / "listed")
+    same = write_kept_ferries(tmp_path / "listed")
     same.changes = (HALF, *ALONE)
     same.train(tmp_path / "listed" / "runs")
     expected = the_models(same, tmp_path / "listed" / "runs")[0]
@@ -126,7 +126,7 @@ def _check_texts_stay_forgotten(
 
 
 def test_the_events_of_a_list_contain_no_text_and_no_hash(tmp_path: Path) -> None:
-    federation, out = ferries(tmp_path), tmp_path / "runs"
+    federation, out = write_kept_ferries(tmp_path), tmp_path / "runs"
     known = own_hashes(federation)
     numbers = [*known][:4]
     entries = [str(numbers[0]), known[numbers[1]], known[numbers[0]], "99", "f" * 64, "no hash"]
@@ -154,7 +154,7 @@ def test_the_events_of_a_list_contain_no_text_and_no_hash(tmp_path: Path) -> Non
 
 
 def test_other_lists_are_refused(tmp_path: Path) -> None:
-    federation = ferries(tmp_path)
+    federation = write_kept_ferries(tmp_path)
     words = ["unlearn", "request", str(federation.config), "--party", "pier", "--rows", "list.txt"]
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 2
@@ -166,7 +166,7 @@ def test_other_lists_are_refused(tmp_path: Path) -> None:
 
 
 def test_numbers_are_those_of_the_file_with_flagged_texts(tmp_path: Path) -> None:
-    federation = ferries(tmp_path)
+    federation = write_kept_ferries(tmp_path)
     rows = facts()[0::2]
     (tmp_path / "gone.jsonl").write_text(json_lines(rows[3:5]))
     text = federation.config.read_text().replace(
@@ -181,7 +181,7 @@ def test_numbers_are_those_of_the_file_with_flagged_texts(tmp_path: Path) -> Non
 def test_every_window_of_a_passage_has_the_hash_of_its_text(
     tmp_path: Path, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    config = read_runnable(ferries(tmp_path).config, [], None)
+    config = read_runnable(write_kept_ferries(tmp_path).config, [], None)
     agreement = config.agreement.model_copy(update={"test_share": 0.0})
     texts: list[TextRecord] = [
         Passage("A ferry. " * 40),
