@@ -7,6 +7,7 @@ from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from configs.toml_file import read_toml
 from parties.cli.setup.agreement import party_entry
+from parties.cli.setup.clients.agreement import declared_roles
 from parties.cli.setup.files import NewFiles, checked_agreement, checked_settings, settings_text
 from parties.cli.setup.options import InitOptions
 from parties.cli.setup.table import data_table, open_table, stem_name
@@ -65,14 +66,7 @@ def _read(path: Path) -> str:
 
 def _declared(path: Path) -> dict[str, str]:
     """Return the role of each party that the agreement has already; it may have no partner yet."""
-    raw = read_toml(path, [])
-    parties = raw.get("parties", {})
-    if not isinstance(parties, dict) or not parties:
-        raise ConfigError(f"{path} has no table [parties.NAME]", "name the agreement of a run")
-    return {
-        name: str(entry.get("role")) if isinstance(entry, dict) else ""
-        for name, entry in parties.items()
-    }
+    return declared_roles(read_toml(path, []), path)
 
 
 def _open_place(path: Path, declared: dict[str, str]) -> str:
