@@ -65,6 +65,10 @@ class NetworkServerTask(ServerTask):
         """
         return evaluate_model(cohort, model, whole_model_evaluation(self._agreement, leaving))
 
+    def evaluate_trained(self, cohort: Cohort, model: Tensor) -> Scores:
+        """Return the metrics of a trained model, ``[d]``, on the test rows of all clients."""
+        return {"test": dict(cohort.evaluate(cohort.clients, "test", model))}
+
     def metrics(
         self, outcomes: Sequence[ModelOutcome], leaving: Sequence[str]
     ) -> Mapping[str, Sequence[Metric]]:

@@ -21,6 +21,7 @@ from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.horizontal.engine.rounds import NO_HISTORY, HistoryWriter, RoundResult, run_rounds
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.engine.training_plan import ORIGINAL
+from parties.horizontal.evaluation.outcome import Scores, client_scores
 from parties.horizontal.party import FederatedParty, save_model
 from parties.horizontal.requests import RequestRunner
 from parties.horizontal.service.kept_model import KeptModel, facts_of_training, federated_models
@@ -196,13 +197,15 @@ class FederatedServer:
             RoundStore(self._party.state / "history", 0).clear()
             ClusterStore(self._party.state / "clusters", ()).clear()
         self._delivered = model
+        accuracy = None if requests else self._test_accuracy(model)
         steps = [
             TrainingStep(number=each["round"] + 1, loss=each["loss"], absent=tuple(each["absent"]))
             for each in rounds
         ]
         training = Training(unit="round", steps=tuple(steps), stream=ORIGINAL)
         traffic = self._party.traffic
-        return run_record(self._run_identity(began), training, requests, traffic).plain()
+        facts = self._run_identity(began, accuracy)
+        return run_record(facts, training, requests, traffic).plain()
 
     def delivered(self) -> Tensor:
         """Write the run's final model and return it, ``[d]``.
@@ -215,7 +218,19 @@ class FederatedServer:
         save_model(self._party, self._task.named_tensors(self._delivered), self.journal.run)
         return self._delivered
 
-    def _run_identity(self, began: datetime) -> RunFacts:
+    def _test_accuracy(self, model: Tensor) -> float | None:
+        """The accuracy of a run without requests; requests have figures of every model."""
+
+        def work() -> Scores:
+            return self._task.evaluate_trained(self._cohort, model)
+
+        scores = self.journal.once("trained model", Scores, work)
+        test = client_scores(scores.get("test", {}))
+        return (
+            sum(each.correct for each in test) / sum(each.rows for each in test) if test else None
+        )
+
+    def _run_identity(self, began: datetime, test_accuracy: float | None) -> RunFacts:
         agreement = self._agreement
         facts = {
             "federation": agreement.federation,
@@ -226,6 +241,7 @@ class FederatedServer:
             "rule": agreement.training.rule.kind,
             "share": agreement.training.share,
             "seed": agreement.seed,
+            "test_accuracy": test_accuracy,
             "session": self.journal.run.hex(),
             "agreement": self._party.digest.hex(),
             "settings": agreement.canonical(),

@@ -58,6 +58,14 @@ class ServerTask(ABC):
     def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
         """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients."""
 
+    def evaluate_trained(self, cohort: Cohort, model: Tensor) -> Scores:
+        """Return the metrics of a trained model, ``[d]``, on test rows, for a run without requests.
+
+        By default, nothing is measured.
+        """
+        del cohort, model
+        return {}
+
     def benchmark_metrics(self, name: str, model: Tensor) -> dict[str, Any]:
         """Return the metrics that the server itself measures for a model, ``[d]``.
 

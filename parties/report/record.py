@@ -261,7 +261,8 @@ class RunFacts(_Part):
     common_rows: int | None = None  # vertical mode: number of rows that all parties have
     # Vertical mode: number of rows to learn, to validate and to test.
     rows: dict[str, int] | None = None
-    test_accuracy: float | None = None  # vertical mode: accuracy of the trained model on test rows
+    # Accuracy of the trained model on test rows; LLM mode, or horizontal mode with requests: None.
+    test_accuracy: float | None = None
     psi: JsonObject | None = None  # vertical mode: settings of the private set intersection
     overlap: str | None = None  # vertical mode: overlap of training with the network
     clients: int | None = None  # federated modes: number of clients

@@ -246,10 +246,12 @@ def page_headline(record: RunRecord) -> str:
 def run_sentence(record: RunRecord) -> str:
     """Return the sentences about the parties or clients of a run, and about their model."""
     run = record.run
+    accuracy = run.test_accuracy
+    reached = "" if accuracy is None else f" Its test accuracy is {format_percent(accuracy)}."
     if run.clients is not None:
         return (
             f"{format_count(run.clients)} clients share a model of {format_count(run.parameters)} "
-            f"parameters; the server has no rows. Secure aggregation: "
+            f"parameters; the server has no rows.{reached} Secure aggregation: "
             f"{(run.aggregation or {}).get('claim', 'not recorded')}."
         )
     roles = {party.role: "" for party in run.parties}
@@ -257,9 +259,7 @@ def run_sentence(record: RunRecord) -> str:
     rows = f"{format_count(run.common_rows)} common rows"
     if record.failure is not None and record.training is None:
         return f"{'; '.join([*held, f'the parties have {rows}'])}. No model was trained."
-    trained = f"trained one model on their {rows}."
-    accuracy = run.test_accuracy
-    trained += "" if accuracy is None else f" Its test accuracy is {format_percent(accuracy)}."
+    trained = f"trained one model on their {rows}.{reached}"
     return f"{'; '.join(held)}. Together they {trained}" if held else f"The parties {trained}"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from client_processes import SERVER, ClientProcesses
+from safetensors.torch import load_file
 from typer.testing import CliRunner, Result
 
 from configs.config_file import read_config
@@ -17,10 +18,16 @@ from parties.data.sources.csv_source import CsvData
 from parties.horizontal.client_store import ClientStore
 from parties.horizontal.local.client_data import network_inputs
 from parties.horizontal.local.local_task import LocalTask
-from parties.horizontal.local.networks import initial_parameters
+from parties.horizontal.local.network_client import NetworkClientTask
+from parties.horizontal.local.networks import build_whole_network, initial_parameters
 from parties.horizontal.registry import SCHEMA as HORIZONTAL
 from parties.horizontal.setup import ROW_MODE, set_up_horizontal_party
 from parties.horizontal.simulation.simulate import simulate_federated
+from parties.horizontal.simulation.simulated_data import ClientState, SimulationSource
+from parties.horizontal.simulation.simulated_rows import read_row_data
+from parties.report.quantities import format_percent
+from parties.report.record import RunRecord
+from parties.report.sentences import run_sentence
 from parties.session.setup import StartOptions
 from parties.session.simulation import SimulationPlan
 
@@ -131,10 +138,15 @@ def test_a_simulated_client_predicts_with_the_server_s_model(tmp_path: Path) -> 
     path.write_text(SIMULATED.replace("parties = {", 'parties = { ash = { role = "client" },'))
     settings = 'data = { kind = "sklearn", name = "digits", label = true }'
     (tmp_path / "ash.party.toml").write_text(settings)
-    simulate_federated(
+    record = simulate_federated(
         ROW_MODE,
         SimulationPlan(path, (), tmp_path / "runs", None, schemas=SCHEMAS),
         lambda _: None,
+    )
+    reached = record["run"]["test_accuracy"]
+    assert reached == pytest.approx(_test_accuracy(path, tmp_path / "runs"), abs=1e-9)
+    assert f"Its test accuracy is {format_percent(reached)}" in run_sentence(
+        RunRecord.model_validate(record)
     )
     for name in ("client-0", "ash"):
         out = tmp_path / f"{name}.csv"
@@ -153,6 +165,21 @@ def test_client_may_have_rows_of_one_class(tmp_path: Path) -> None:
     )
     assert holding.labels is not None
     assert holding.labels.tolist() == [0] * 15
+
+
+def _test_accuracy(path: Path, runs: Path) -> float:
+    """The accuracy of the server's model on the test rows of all simulated clients."""
+    agreement = read_config(path, HORIZONTAL).agreement
+    network = build_whole_network(agreement, "shape")
+    network.load_state_dict(load_file(runs / "pool" / "server" / "model.safetensors"))
+    clients = read_row_data(SimulationSource(path, (), None, read_row_data)).clients()
+    right = []
+    for name in agreement.spokes:
+        client = clients.load(name, ClientState())
+        assert isinstance(client, NetworkClientTask)
+        test = client.client_data.test
+        right += (network(test.inputs).argmax(1) == test.labels).tolist()
+    return sum(right) / len(right)
 
 
 def _accuracy(path: Path, predicted: list[str]) -> float:
