@@ -14,8 +14,19 @@ from typer.testing import CliRunner, Result
 from configs.config_file import read_any
 from parties.cli.main import app
 from parties.cli.modes import SCHEMAS
+from tests.parties.data.sources.postgres import server as postgres_server
 
 PEOPLE = 400
+POSTGRES_TABLES = """
+CREATE TABLE people AS SELECT
+  at AS id, at % 3 = 0 AS bought, 18 + at % 61 AS age, (at * 37 % 5000)::numeric / 4 AS income,
+  (ARRAY['Bonn', 'Kiel', NULL])[1 + at % 3] AS town, DATE '2020-01-01' + at AS since
+FROM generate_series(1, 400) AS at;
+CREATE TABLE calls AS SELECT
+  at AS id, (at * 13 % 211)::double precision / 7 AS minutes,
+  (ARRAY['small', 'large'])[1 + at % 2] AS plan
+FROM generate_series(51, 450) AS at;
+"""
 
 
 def vfl(*options: object) -> Result:
@@ -277,6 +288,38 @@ def test_password_and_missing_table_of_a_database_are_refused(tmp_path: Path) ->
     database = f"sqlite:///{tmp_path / 'a.db'}"
     assert "needs the name of a table" in refusal(2, "--role", "active", database)
     assert "database error" in refusal(4, "--role", "active", database, "--table", "t")
+
+
+@pytest.mark.slow
+def test_tables_of_postgres_give_files_that_the_doctor_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two organisations, each with a table in a database; the password is in a file of its own."""
+    (tmp_path / "pgpass").write_text("*:*:*:reader:SECRET\n")
+    (tmp_path / "pgpass").chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
+    with postgres_server() as address:
+        import psycopg  # noqa: PLC0415  only where there is a server
+
+        with psycopg.connect(address) as connection:
+            connection.execute(POSTGRES_TABLES)
+        url, agreement = address.replace(":SECRET", ""), tmp_path / "agreement.toml"
+        active = ("--role", "active", url, "--table", "people", "--party", "bank")
+        result = init(*active, "--label", "bought", "--out", tmp_path)
+        assert result.exit_code == 0, result.output
+        partner = ("--table", "public.calls", "--party", "calls", "--out", tmp_path)
+        result = init("--join", agreement, url, *partner)
+        assert result.exit_code == 0, result.output
+        for name, label, numeric, categorical in (
+            ("bank", "bought", ["age", "income"], ["town"]),
+            ("calls", None, ["minutes"], ["plan"]),
+        ):
+            own = data(tmp_path / f"{name}.party.toml")
+            assert (own["kind"], own["id"], own.get("label")) == ("sql", {"columns": ["id"]}, label)
+            assert (own["numeric"], own["categorical"]) == (numeric, categorical)
+            assert "SECRET" not in (tmp_path / f"{name}.party.toml").read_text()
+            assert doctor_findings(agreement, name)["data"] == "ok"
+    assert read_any(agreement, SCHEMAS).agreement.labels.classes == ("false", "true")
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:
