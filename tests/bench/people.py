@@ -54,6 +54,13 @@ def bank_and_centre(report: Report) -> Iterator[Row]:
     model = found.metrics["model"]
     yield at_most(f"{title}: commands of a party", found.commands, MOST_COMMANDS, "")
     yield at_most(f"{title}: time from the tables to the report", found.seconds, MOST_SECONDS, "s")
+    _, sent, minutes = found.told
+    run = found.metrics["run"]["seconds"] / 60
+    yield shown(f"{title}: minutes of the run that vfl init tells", minutes, "min")
+    yield shown(f"{title}: minutes of the run", run, "min")
+    crossed = sum(each["bytes"] for each in found.metrics["traffic"]) / 1e6
+    yield shown(f"{title}: MB of the run that vfl init tells", sent, "MB")
+    yield shown(f"{title}: MB of the run", crossed, "MB")
     yield shown(f"{title}: AUC of the model", model["auc"], "")
     yield shown(f"{title}: AUC of the bank's columns alone", model["alone"]["auc"], "")
 

@@ -1,6 +1,7 @@
 """From two tables to a trained federation, by the commands that two persons type."""
 
 import json
+import re
 import shutil
 import time
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ class Federated:
 
     commands: int  # the most that one organisation typed
     seconds: float  # from the first command to the report
+    told: tuple[float, float, float]  # vfl init at the bank: GB of memory, MB sent, minutes
     metrics: dict[str, Any]  # the record of the active party
     report: Path
 
@@ -39,7 +41,7 @@ class TwoOrganisations:
         with reserved_port() as port:
             hub = ("--hub", f"localhost:{port}")
             active = ("--role", "active", "bank.csv", "--label", "abschluss", "--partner", "calls")
-            self._commands.run(self.bank, "vfl", "init", *active, *hub)
+            told = _told(self._commands.run(self.bank, "vfl", "init", *active, *hub))
             shutil.copy(self.bank / "agreement.toml", self.centre)  # sent by mail
             self._commands.run(
                 self.centre, "vfl", "init", "--join", "agreement.toml", "calls.csv", *hub
@@ -60,6 +62,7 @@ class TwoOrganisations:
         return Federated(
             commands=self._commands.most,
             seconds=time.monotonic() - started,
+            told=told,
             metrics=json.loads(path.read_text()),
             report=path.with_name("report.html"),
         )
@@ -72,3 +75,11 @@ class TwoOrganisations:
         line = next(line for line in waits.stdout if line.startswith("code for calls: "))
         self._commands.run(self.centre, *pair, "calls", "--code", line.rpartition(" ")[2].strip())
         finish(waits)
+
+
+def _told(output: str) -> tuple[float, float, float]:
+    """The sizes of a run that ``vfl init`` printed."""
+    form = r"at most (\S+) GB of memory, (\S+) MB between the parties, about (\S+) minutes"
+    (found,) = re.findall(form, " ".join(output.split()))
+    memory, sent, minutes = map(float, found)
+    return memory, sent, minutes

@@ -13,6 +13,11 @@ PEOPLE = 3000
 def test_few_commands_a_party_lead_from_tables_to_a_model(tmp_path: Path) -> None:
     federated = TwoOrganisations(tmp_path, PEOPLE).federate()
     assert federated.commands <= MOST_COMMANDS
+    memory, sent, minutes = federated.told
+    crossed = sum(each["bytes"] for each in federated.metrics["traffic"]) / 1e6
+    assert 0 < crossed < sent * 1.2
+    assert memory > 0.1
+    assert minutes > 0
     rows = federated.metrics["run"]["rows"]
     assert 0.75 * PEOPLE < sum(rows.values()) < 0.87 * PEOPLE  # 0.9 * 0.9 of the people
     assert "<html" in federated.report.read_text()
