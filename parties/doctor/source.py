@@ -22,8 +22,7 @@ def data_files(party: ExaminedVerticalParty) -> list[Path]:
 def check_data(party: ExaminedVerticalParty, *, whole: bool) -> Iterator[Finding]:
     """Check labels, request files and data files; if ``whole``, all rows are read, as in a run."""
     yield from _label(party)
-    yield from _time(party)
-    yield from _weight(party)
+    yield from _row_columns(party)
     yield from _request_files(party)
     sound = True
     for found in check_file_heads(party.settings.data, party.folder):
@@ -57,34 +56,31 @@ def _label(party: ExaminedVerticalParty) -> Iterator[Finding]:
         yield fail_with("label", "the active party's data has no labels", "set label", DataError)
 
 
-def _time(party: ExaminedVerticalParty) -> Iterator[Finding]:
-    """Check that the active party names a column with dates if the split needs one."""
-    needed = party.active and party.config.agreement.split.kind == "time"
-    named = bool(getattr(party.settings.data, "time", None))
-    if needed and not named:
-        yield fail_with(
-            "time",
-            "split.kind = 'time' divides the rows by a date, but the party settings name none",
-            "name the column with the key time in the table [data]",
-            DataError,
-        )
-    elif named and not needed:
-        yield fail_with("time", "nothing uses data.time", "remove data.time", DataError)
+def _row_columns(party: ExaminedVerticalParty) -> Iterator[Finding]:
+    """Check that the active party names columns of dates and of weights if, and only if, needed."""
+    agreement = party.config.agreement
+    yield from _row_column(
+        party,
+        "time",
+        "split.kind = 'time' divides the rows by a date",
+        agreement.split.kind == "time",
+    )
+    weighted = agreement.training.sample_weights
+    yield from _row_column(party, "weight", "training.sample_weights is set", weighted)
 
 
-def _weight(party: ExaminedVerticalParty) -> Iterator[Finding]:
-    """Check that the active party names a column with weights of the rows if the loss has them."""
-    needed = party.active and party.config.agreement.training.sample_weights
-    named = bool(getattr(party.settings.data, "weight", None))
+def _row_column(
+    party: ExaminedVerticalParty, key: str, reason: str, needed: bool
+) -> Iterator[Finding]:
+    """Check the column that ``data.KEY`` names; only the active party has one, if it is needed."""
+    needed = needed and party.active
+    named = bool(getattr(party.settings.data, key, None))
     if needed and not named:
-        yield fail_with(
-            "weight",
-            "training.sample_weights is set, but the party settings name no column with weights",
-            "name the column with the key weight in the table [data]",
-            DataError,
-        )
+        problem = f"{reason}, but the party settings name no column for it"
+        hint = f"name the column with the key {key} in the table [data]"
+        yield fail_with(key, problem, hint, DataError)
     elif named and not needed:
-        yield fail_with("weight", "nothing uses data.weight", "remove data.weight", DataError)
+        yield fail_with(key, f"nothing uses data.{key}", f"remove data.{key}", DataError)
 
 
 def _request_files(party: ExaminedVerticalParty) -> Iterator[Finding]:
