@@ -95,7 +95,12 @@ def test_a_split_by_time_needs_a_column_with_dates(party_folder: PartyFolder) ->
 
 def test_weights_of_rows_need_a_column_with_weights(party_folder: PartyFolder) -> None:
     party_folder.agreed[HUB] = "[training]\nsample_weights = true"
-    expect_failure(party_folder, HUB, 4, "training.sample_weights is set, but the party settings name no column")
+    expect_failure(
+        party_folder,
+        HUB,
+        4,
+        "training.sample_weights is set, but the party settings name no column",
+    )
 
 
 def test_weights_that_nothing_uses_are_named(party_folder: PartyFolder) -> None:
