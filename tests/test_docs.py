@@ -32,6 +32,16 @@ CURRENT = [
     if path.parent in (ROOT, DOCS)
     and path.name not in ("CHANGELOG.md", "decisions.md", "forgetting-study.md")
 ]
+# Pages with blocks of commands, and the test that types them.
+TYPED = {
+    "README.md": "tests/test_readme.py",
+    "docs/data-scientist.md": "tests/test_readme.py",
+    "docs/deploy.md": "tests/deploy/test_two_machines.py",  # not those of systemd
+    "docs/horizontal.md": "tests/test_horizontal_page.py",
+    "docs/llm.md": "tests/test_llm_page.py",  # not those marked with a duration
+    "docs/operator.md": "tests/test_operator_page.py",
+    "docs/privacy-officer.md": "tests/test_operator_page.py",
+}
 USAGE = 2  # the exit code of a wrong command line
 PROGRAM = re.compile(r"(/opt/vfl/bin/)?vfl(-party|-sim|-verify)?")
 # Tables that a file of a simulation has beside the agreement's.
@@ -299,3 +309,9 @@ def test_the_generator_runs_as_a_script(tmp_path: Path) -> None:
     """``make docs`` calls the file, from any folder."""
     check = f"import runpy; runpy.run_path({str(DOCS / 'generate.py')!r}, run_name='looked at')"
     subprocess.run([sys.executable, "-c", check], cwd=tmp_path, check=True)
+
+
+def test_a_test_types_the_commands_of_every_page() -> None:
+    blocks = {path.relative_to(ROOT).as_posix() for path in CURRENT if "```sh" in path.read_text()}
+    assert blocks == TYPED.keys()
+    assert all((ROOT / test).exists() for test in TYPED.values())
