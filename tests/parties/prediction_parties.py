@@ -28,9 +28,9 @@ from protocol.errors import ProtocolError
 PASSIVE = ("left", "right")
 
 
-def trained_parties(folder: Path) -> Path:
-    """A folder with data, certificates and the files of a run."""
-    metrics = run(folder)
+def trained_parties(folder: Path, **changes: Any) -> Path:
+    """A folder with data, certificates and the files of a run; ``changes`` as for ``run``."""
+    metrics = run(folder, **changes)
     (folder / "metrics.json").write_text(json.dumps(metrics["run"]))
     return folder
 

@@ -1,5 +1,6 @@
 """Resuming after a crash: at any moment of the crash, the run ends with the same result."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from crash import Crash, crash_after
+from other_labels import LABELS, NUMBER, write_diabetes, write_multilabel
 from row_weights import add_weights
 from three_parties import LIMITS, PARTIES, agreement, certify, party, write_data
 from whole_run import FEDORA, QUICK, TRAINING
@@ -139,6 +141,37 @@ def test_resumed_run_with_weights_equals_an_uninterrupted_run(tmp_path: Path, ki
     assert any(note.startswith("resumed checkpoint") for note in resumed.notes)
     assert resumed.files == whole.files
     assert_equal_metrics(resumed.metrics, whole.metrics)
+
+
+@pytest.mark.parametrize(
+    ("labels", "write"),
+    [(NUMBER, write_diabetes), (LABELS, write_multilabel)],
+    ids=["number", "labels"],
+)
+def test_resumed_training_of_other_labels_equals_an_uninterrupted_one(
+    tmp_path: Path, labels: dict[str, Any], write: Callable[[Path], None]
+) -> None:
+    changes = {
+        "labels": labels,
+        "unlearn": (),
+        "unlearning": {"method": "retrain-local", "compare": (), "retrains": 0},
+        "evaluation": {"importance": 2},
+    }
+    folders = [tmp_path / name for name in ("whole", "crashed")]
+    for folder in folders:
+        folder.mkdir()
+        write(folder)
+        certify(folder)
+    whole = run_parties(folders[0], **changes)
+    crashed = run_parties(folders[1], ("left", 60), **changes)
+    assert (crashed.metrics or {})["failure"]
+    resumed = run_parties(folders[1], **changes)
+    assert any(note.startswith("resumed checkpoint") for note in resumed.notes)
+    assert resumed.files == whole.files
+    assert_equal_metrics(resumed.metrics, whole.metrics)
+    models = [{**(each.metrics or {})["model"], "alone": None} for each in (whole, resumed)]
+    assert models[0] == models[1]  # but for the seconds of the active party's own model
+    assert models[0]["importance"]["figures"]
 
 
 def test_repeated_connection_loss_ends_the_run_and_counts_nothing_twice(

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from other_labels import LABELS, NUMBER, write_diabetes, write_multilabel
 from prediction_parties import (
     Spoke,
     add_row_with_large_embedding,
@@ -75,6 +76,25 @@ def test_service_and_batch_predict_equal_numbers(serving: int, trained_folder: P
         assert got["class"] == expected["class"]
         assert got["probabilities"] == pytest.approx(expected["probabilities"], abs=1e-12)
     assert reply["predictions"][3] == {"id": "stranger", "status": "not held by all parties"}
+
+
+@pytest.mark.parametrize("task", ["regression", "multilabel"])
+def test_service_predicts_other_labels_as_a_batch_does(tmp_path: Path, task: str) -> None:
+    labels, write = (NUMBER, write_diabetes) if task == "regression" else (LABELS, write_multilabel)
+    trained = trained_parties(tmp_path, before=write, labels=labels)
+    plan = agreement(labels=labels)
+    with service(trained, plan) as (ready, _, _), serve_http(("127.0.0.1", 0), ready) as http:
+        found = predict_rows(trained, None, plan).rows()
+        ids = [text for text, _, row in found if row is not None][:2]
+        status, reply = call(http, "POST", "/predict", {"ids": [*ids, "stranger"]})
+    assert status == 200
+    expected = predict_rows(trained, ids, plan).as_json()
+    for got, wanted in zip(reply["predictions"], expected, strict=False):
+        assert {*got} == {*wanted}
+        key = "value" if task == "regression" else "probabilities"
+        assert got[key] == pytest.approx(wanted[key], abs=1e-9)
+        assert "class" not in got
+    assert reply["predictions"][2] == {"id": "stranger", "status": "not held by all parties"}
 
 
 def test_health_reports_parties_and_latencies(serving: int) -> None:
