@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from unlearning.audit.divergence import (
+    distance_ratio,
     js_divergence,
-    js_ratio,
     kl_divergence,
     linear_cka,
     prediction_agreement,
@@ -58,7 +58,7 @@ def test_js_is_symmetric_and_bounded(left: list[float], right: list[float]) -> N
 
 def test_ratio_of_three_retrains_by_hand() -> None:
     # Retrains: P, P and Q; two of their three pairs differ by JS(P, Q).
-    ratio = js_ratio(Q, [P, P, Q])
+    ratio = distance_ratio(Q, [P, P, Q], js_divergence)
     apart = js_divergence(P, Q)
     assert ratio.to_retrain == pytest.approx(2 * apart / 3)
     assert ratio.between_retrains == pytest.approx(2 * apart / 3)
@@ -69,19 +69,19 @@ def test_ratio_divides_by_the_divergence_between_retrains() -> None:
     # JS((1, 0), (½, ½)) = ½ log 4/3 + ¼ log 2/3 + ¼ log 2 = 0.215762, and JS of disjoint is log 2.
     first, second = one_hot_logits(0), one_hot_logits(1)
     middle = torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64).log()
-    ratio = js_ratio(middle, [first, second])
+    ratio = distance_ratio(middle, [first, second], js_divergence)
     assert ratio.to_retrain == pytest.approx(0.215762, abs=5e-7)
     assert ratio.between_retrains == pytest.approx(0.693147, abs=5e-7)
     assert ratio.value == pytest.approx(0.311278, abs=5e-7)
 
 
 def test_ratio_to_identical_retrains_is_infinite() -> None:
-    assert js_ratio(Q, [P, P]).value == math.inf
+    assert distance_ratio(Q, [P, P], js_divergence).value == math.inf
 
 
 def test_ratio_to_one_retrain_is_refused() -> None:
     with pytest.raises(ValueError, match=r"2 or more independent Retrain models \(got 1\)"):
-        js_ratio(P, [Q])
+        distance_ratio(P, [Q], js_divergence)
 
 
 def test_total_variation_by_hand() -> None:
