@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import floor, log10
 from statistics import fmean, stdev
 
+from parties.report.columns import LOSS_AUC, attack_column
 from parties.report.comparison import chosen_method, find_method, method_title
 from parties.report.method_names import ORIGINAL
 from parties.report.quantities import (
@@ -230,7 +231,7 @@ def audit_sentences(request: Request) -> list[str]:
     return [
         *_calibration(request),
         *_backdoor(audits.backdoor),
-        *_not_run(audits),
+        *_not_run(request, audits),
         *_reconstruction(audits),
         *_residues(request),
     ]
@@ -260,7 +261,13 @@ def _backdoor(backdoor: JsonObject | None) -> Iterator[str]:
         yield f"{start} only: the audit is invalid."
 
 
-def _not_run(audits: Audits) -> Iterator[str]:
+def _not_run(request: Request, audits: Audits) -> Iterator[str]:
+    if attack_column(request) is LOSS_AUC:
+        yield (
+            f"Completeness by party, relearning: {NOT_RUN}, because they measure predictions of "
+            "one of several classes."
+        )
+        return
     if not audits.completeness:
         yield f"Completeness by party: {NOT_RUN}."
     if audits.relearn is None:
