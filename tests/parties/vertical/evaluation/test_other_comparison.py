@@ -47,8 +47,13 @@ NAMES = [
 ]  # fmt: skip
 
 
-def compared(folder: Path, labels: dict[str, Any], **unlearning: Any) -> dict[str, Any]:
-    """The metrics of a run that forgets 40 rows."""
+SETTINGS = ("training", "preprocessing", "sharding")
+
+
+def compared(folder: Path, labels: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """The metrics of a run that forgets 40 rows; ``keys`` are of [unlearning], or SETTINGS."""
+    changes = {name: each for name, each in keys.items() if name in SETTINGS}
+    unlearning = {name: each for name, each in keys.items() if name not in SETTINGS}
     write = write_diabetes if labels is NUMBER else write_multilabel
     write(folder)
     return run(
@@ -57,8 +62,8 @@ def compared(folder: Path, labels: dict[str, Any], **unlearning: Any) -> dict[st
         ids={"some": some_ids(folder)},
         unlearn=[{"name": "some"}],
         labels=labels,
-        training=TRAINED,
         unlearning=unlearning,
+        **{"training": TRAINED, **changes},
     )
 
 
@@ -193,6 +198,24 @@ def test_two_retrains_show_a_distance_but_no_result(tmp_path: Path) -> None:
     assert first["forgotten"].ratio == 1
     assert comparison_result(request) is ComparisonResult.UNDECIDED
     assert "Ratio of differences to Retrain" in found.report().read_text()
+
+
+def test_retrained_shards_are_the_paired_retrain(tmp_path: Path) -> None:
+    metrics = compared(
+        tmp_path,
+        NUMBER,
+        training=TRAINED | {"epochs": 3},
+        preprocessing="declared",
+        sharding={"shards": 2},
+        method="sharded",
+        compare=[],
+        retrains=2,
+    )
+    _, sharded, *others = request_of(metrics).methods
+    assert sharded.details["sharding"]["touched"] == [0, 1]
+    assert [each.name for each in others] == ["retrain", "retrain-2", "retrain-paired"]
+    assert sharded.divergence == others[-1].divergence
+    assert figure(sharded, "forgotten_mae").value == figure(others[-1], "forgotten_mae").value
 
 
 def test_retrain_with_an_equal_seed_is_at_distance_zero(tmp_path: Path) -> None:
