@@ -467,6 +467,11 @@ class VerticalAgreement(ConfigTable):
     def _audits_have_what_they_need(self) -> Self:
         if not self.unlearning.retrains:
             refuse_full_audits(self.evaluation)
+            if self.requests.audit == "full":
+                raise ValueError(
+                    "requests.audit = 'full' compares with Retrains, but unlearning.retrains is 0: "
+                    "set unlearning.retrains to 2 or more, or requests.audit = 'quick'"
+                )
         return self
 
     @model_validator(mode="after")

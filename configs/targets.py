@@ -80,7 +80,6 @@ def refuse_class_settings(plan: Any) -> None:
         "evaluation.shadows": bool(evaluation.shadows),
         "evaluation.relearn": evaluation.relearn is not None,
         "evaluation.classifier_permutations": bool(evaluation.classifier_permutations),
-        "requests.audit = 'full'": plan.requests.audit == "full",
     }
     for setting, used in needs.items():
         if used:

@@ -44,10 +44,12 @@ class OtherLabels:
     Attributes:
         refused: methods that hold only for labels of one of several classes, and why.
         default: the default method, by whether a party may fit its bottom model alone.
+        compared: methods that a comparison has by default.
     """
 
     refused: Mapping[str, str]
     default: Mapping[bool, str]
+    compared: tuple[str, ...] = ()
 
 
 class UnlearningSettings(ConfigTable):
@@ -65,7 +67,7 @@ class UnlearningSettings(ConfigTable):
     compare: tuple[str, ...] = ()  # baselines to run besides the Retrains, in this order
     # Number of independent Retrains; 1 is refused, and the result of a request needs three or more.
     # 0, with an empty list 'compare': a request runs its method alone, and the report has the quick
-    # audit.
+    # audit. If labels are not one of several classes, and both keys are absent, retrains is 0.
     retrains: Annotated[int, Field(ge=0, le=10)] = 3
 
     def of(self, kind: type[Settings]) -> Settings:
@@ -93,17 +95,21 @@ class UnlearningSettings(ConfigTable):
         }
         if self._takes_local(agreement):
             changed["method"] = self.local
+        refused: Collection[str] = ()
         if agreement.labels.task != "classification":
             changed |= self._without_classes(agreement)
-        return self.model_copy(update=changed) if changed else self
+            refused = self.other_labels.refused
+        found = self.model_copy(update=changed) if changed else self
+        found._require_trivial_baselines(refused)
+        return found
 
     def _without_classes(self, agreement: Any) -> dict[str, Any]:
         """The defaults for labels that are not one of several classes, by key.
 
-        No request is compared with Retrains, because the comparison measures class probabilities.
+        Requests are compared with Retrains only if a key asks for this.
 
         Raises:
-            ValueError: a key names a method that needs classes, or asks for a comparison.
+            ValueError: a key names a method that needs classes.
         """
         task, chosen = agreement.labels.task, self.model_fields_set
         named = [self.method] if "method" in chosen else []
@@ -113,14 +119,14 @@ class UnlearningSettings(ConfigTable):
                     f"the method {method!r} cannot be used with labels.task = {task!r}, because "
                     f"{self.other_labels.refused[method]}: choose another method"
                 )
-        for key in ("compare", "retrains"):
-            if key in chosen and getattr(self, key):
-                raise ValueError(
-                    f"unlearning.{key} compares class probabilities, which labels.task = {task!r} "
-                    "does not have: set compare = [] and retrains = 0"
-                )
-        defaults = {} if named else {"method": self.other_labels.default[agreement.may_fit_bottoms]}
-        return {"compare": (), "retrains": 0, **defaults}
+        found: dict[str, Any] = {}
+        if not named:
+            found["method"] = self.other_labels.default[agreement.may_fit_bottoms]
+        if not any(key in chosen and getattr(self, key) for key in ("compare", "retrains")):
+            return {"compare": (), "retrains": 0, **found}
+        if "compare" not in chosen:
+            found["compare"] = self.other_labels.compared
+        return found
 
     def _takes_local(self, agreement: Any) -> bool:
         """Whether the default method is that of a training with a local start."""
@@ -144,18 +150,26 @@ class UnlearningSettings(ConfigTable):
         return self
 
     @model_validator(mode="after")
-    def _trivial_baselines_are_compared(self) -> Self:
-        if not self.retrains:  # nothing is compared
-            return self
-        lacking = [name for name in self.always if name not in (self.method, *self.compare)]
-        if lacking and self.method != "sharded":  # no baseline works on shards
-            raise ValueError(
-                f"the key 'compare' must contain {', '.join(lacking)}, because every comparison "
-                "needs these baselines; for no comparison set compare = [] and retrains = 0"
-            )
+    def _compares_each_method_once(self) -> Self:
         if len(set(self.compare)) < len(self.compare):
             raise ValueError("the key 'compare' names a method twice: remove the second entry")
         return self
+
+    def _require_trivial_baselines(self, refused: Collection[str]) -> None:
+        """Require the trivial baselines in a comparison, except those that the labels refuse.
+
+        Raises:
+            ValueError: one of them is not compared.
+        """
+        if not self.retrains or self.method == "sharded":  # no baseline works on shards
+            return
+        present = {self.method, *self.compare, *refused}
+        lacking = [name for name in self.always if name not in present]
+        if lacking:
+            raise ValueError(
+                f"unlearning.compare must contain {', '.join(lacking)}, because every comparison "
+                "needs these baselines; for no comparison set compare = [] and retrains = 0"
+            )
 
 
 def refuse_comparison_without_retrains(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import floor, log10
 from statistics import fmean, stdev
 
+from parties.report.columns import LOSS_AUC, attack_column
 from parties.report.comparison import chosen_method, find_method, method_title
 from parties.report.method_names import ORIGINAL
 from parties.report.quantities import (
@@ -65,6 +66,8 @@ TITLES = {
     "test_hamming_loss": "Hamming loss, test rows",
     "forgotten_mae": "mean absolute error, forgotten rows",
     "forgotten_hamming_loss": "Hamming loss, forgotten rows",
+    "retained_mae": "mean absolute error, remaining rows",
+    "retained_hamming_loss": "Hamming loss, remaining rows",
     "loss_auc": "forgotten against test rows, AUC of a small loss",
     "canary_auc": "canaries against unseen rows with wrong labels, AUC of the loss",
 }
@@ -72,6 +75,7 @@ _FAMILIES = {
     "kl": "KL divergence, ",
     "js": "JS divergence, ",
     "tv": "total variation, ",
+    "rms": "difference of predictions (RMS, in sd of the label), ",
     "agreement": "share of equal predictions, ",
     "cka": "similarity of embeddings (CKA), ",
     "view_auc": "update attack on the embeddings of ",
@@ -93,6 +97,7 @@ HEADLINES = (
     "loss_auc",
     "shadow_mia_auc",
     "js_forgotten",
+    "rms_forgotten",
     "energy_p",
     "backdoor_excess",
     "canary_auc",
@@ -226,7 +231,7 @@ def audit_sentences(request: Request) -> list[str]:
     return [
         *_calibration(request),
         *_backdoor(audits.backdoor),
-        *_not_run(audits),
+        *_not_run(request, audits),
         *_reconstruction(audits),
         *_residues(request),
     ]
@@ -256,7 +261,13 @@ def _backdoor(backdoor: JsonObject | None) -> Iterator[str]:
         yield f"{start} only: the audit is invalid."
 
 
-def _not_run(audits: Audits) -> Iterator[str]:
+def _not_run(request: Request, audits: Audits) -> Iterator[str]:
+    if attack_column(request) is LOSS_AUC:
+        yield (
+            f"Completeness by party, relearning: {NOT_RUN}, because they measure predictions of "
+            "one of several classes."
+        )
+        return
     if not audits.completeness:
         yield f"Completeness by party: {NOT_RUN}."
     if audits.relearn is None:

@@ -1,7 +1,7 @@
 """Columns of the method table in all modes, and the values of models in a column."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from parties.report.quantities import format_number, format_percent, format_ratio
@@ -9,7 +9,7 @@ from parties.report.record import Figure, MethodRecord, Request
 
 
 class Unit(Enum):
-    """Unit of a column: fraction of rows, plain number, or JS ratio."""
+    """Unit of a column: fraction of rows, plain number, or ratio of distances."""
 
     SHARE = "share"  # gaps are in percentage points
     NUMBER = "number"
@@ -101,6 +101,16 @@ CANARY_AUC = Column(
     "Planted rows", "canary AUC", ("figure", "canary_auc"), "canary\nAUC", Unit.NUMBER, 3, True
 )
 FORGOTTEN_RATIO = _ratio("forgotten", "forgotten rows", "JS\nforget", forgets=True)
+JS_RATIOS = (
+    FORGOTTEN_RATIO,
+    _ratio("retained", "remaining rows", "JS\nremain"),
+    _ratio("test", "test rows", "JS\ntest"),
+)
+# The same ratios if the labels are a number, whose distance is no divergence.
+DIFFERENCE_RATIOS = tuple(
+    replace(each, group="Ratio of differences to Retrain", short=each.short.replace("JS", "diff."))
+    for each in JS_RATIOS
+)
 VERTICAL_COLUMNS = (
     TEST_ACCURACY,
     REMAINING_CLASSES,
@@ -109,9 +119,7 @@ VERTICAL_COLUMNS = (
     ATTACK_AUC,
     TRIGGER_RATE,
     CANARY_AUC,
-    FORGOTTEN_RATIO,
-    _ratio("retained", "remaining rows", "JS\nremain"),
-    _ratio("test", "test rows", "JS\ntest"),
+    *JS_RATIOS,
 )
 # Columns of the vertical mode in a request without Retrains.
 QUICK_COLUMNS = (
@@ -122,19 +130,34 @@ QUICK_COLUMNS = (
 # Columns of the vertical mode that are visible only if a model has a value.
 OF_SOME_REQUESTS = (REMAINING_CLASSES, TRIGGER_RATE, CANARY_AUC)
 
-# Columns of a request in the vertical mode if the labels are a number or several binary labels;
-# each is visible only if a model has a value.
-OTHER_COLUMNS = (
+TEST_ERROR = Column("Test rows", "mean absolute error", ("figure", "test_mae"), "", Unit.NUMBER, 4)
+FORGOTTEN_ERROR = Column(
+    "Forgotten rows", "mean absolute error", ("figure", "forgotten_mae"), "forget\nMAE",
+    Unit.NUMBER, 4, forgets=True,
+)  # fmt: skip
+TEST_HAMMING = Column("Test rows", "Hamming loss", ("figure", "test_hamming_loss"), "test\nHamming")
+FORGOTTEN_HAMMING = Column(
+    "Forgotten rows", "Hamming loss", ("figure", "forgotten_hamming_loss"), "forget\nHamming",
+    forgets=True,
+)  # fmt: skip
+# Figures of utility of a request in the vertical mode if the labels are a number or several binary
+# labels, the main ones first.
+OTHER_UTILITY = (
     Column("Test rows", "R²", ("figure", "test_r2"), "test\nR²", Unit.NUMBER, 3),
-    Column("Test rows", "mean absolute error", ("figure", "test_mae"), "", Unit.NUMBER, 4),
+    TEST_ERROR,
     Column("Test rows", "AUC, mean over labels", ("figure", "test_auc_macro"), "test\nAUC",
            Unit.NUMBER, 3),
-    Column("Test rows", "Hamming loss", ("figure", "test_hamming_loss"), "test\nHamming"),
+    TEST_HAMMING,
     Column("Test rows", "all labels right", ("figure", "test_accuracy")),
-    Column("Forgotten rows", "mean absolute error", ("figure", "forgotten_mae"), "forget\nMAE",
-           Unit.NUMBER, 4, forgets=True),
-    Column("Forgotten rows", "Hamming loss", ("figure", "forgotten_hamming_loss"),
-           "forget\nHamming", forgets=True),
+)  # fmt: skip
+# All columns of such a request but the ratios; each is visible only if a model has a value.
+OTHER_COLUMNS = (
+    *OTHER_UTILITY,
+    FORGOTTEN_ERROR,
+    FORGOTTEN_HAMMING,
+    Column("Remaining rows", "mean absolute error", ("figure", "retained_mae"), "",
+           Unit.NUMBER, 4),
+    Column("Remaining rows", "Hamming loss", ("figure", "retained_hamming_loss")),
     LOSS_AUC,
 )  # fmt: skip
 
@@ -220,25 +243,72 @@ def visible_columns(request: Request) -> list[Column]:
     trigger rate and the AUC on canaries, which some requests do not have. These columns, and all
     columns of the federated modes, are visible if at least one model has a value. A vertical
     request without Retrains has the accuracy on validation rows in place of the JS ratios. If the
-    labels are not one of several classes, it has the columns of such labels that have a value.
+    labels are not one of several classes, it has the columns of such labels that have a value, and
+    with Retrains the ratios of distances.
     """
+    if not is_vertical(request):
+        return _with_value(request, FEDERATED_COLUMNS)
+    if others := _with_value(request, OTHER_COLUMNS) if _has_other_labels(request) else []:
+        if not request.has_retrains:
+            return others
+        number = ratio_column(request) is not FORGOTTEN_RATIO
+        return [*others, *(DIFFERENCE_RATIOS if number else JS_RATIOS)]
+    columns = VERTICAL_COLUMNS if request.has_retrains else QUICK_COLUMNS
+    some = _with_value(request, OF_SOME_REQUESTS)
+    return [each for each in columns if each not in OF_SOME_REQUESTS or each in some]
 
-    def has_value(column: Column) -> bool:
-        return any(column.value(each) is not None for each in request.methods)
 
-    if is_vertical(request):
-        if not any(each.accuracy for each in request.methods):
-            others = [each for each in OTHER_COLUMNS if has_value(each)]
-            if others:
-                return others
-        columns = VERTICAL_COLUMNS if request.has_retrains else QUICK_COLUMNS
-        return [each for each in columns if each not in OF_SOME_REQUESTS or has_value(each)]
-    return [each for each in FEDERATED_COLUMNS if has_value(each)]
+def _with_value(request: Request, columns: Sequence[Column]) -> list[Column]:
+    """Return the columns in which at least one model has a value."""
+    return [
+        each
+        for each in columns
+        if any(each.value(method) is not None for method in request.methods)
+    ]
+
+
+def _has_other_labels(request: Request) -> bool:
+    """Return whether the labels of a vertical request are not one of several classes."""
+    return is_vertical(request) and not any(each.accuracy for each in request.methods)
+
+
+def ratio_column(request: Request) -> Column:
+    """Return the column of the ratio of distances on the forgotten rows, which decides a verdict.
+
+    ``FORGOTTEN_RATIO`` has the same values, and the name of the ratio for labels that are classes.
+    """
+    found = [(each.divergence or {}).get("forgotten") for each in request.methods]
+    number = any(each is not None and each.rms is not None for each in found)
+    return DIFFERENCE_RATIOS[0] if number else FORGOTTEN_RATIO
 
 
 def utility_column(request: Request) -> Column:
-    """Return the main column of utility: the accuracy on test rows."""
-    return TEST_ACCURACY if is_vertical(request) else CLIENT_ACCURACY
+    """Return the main column of utility: the accuracy on test rows.
+
+    If the labels are not one of several classes, it is R², or the first other figure of test rows
+    that the models have.
+    """
+    if not is_vertical(request):
+        return CLIENT_ACCURACY
+    others = _with_value(request, OTHER_UTILITY) if _has_other_labels(request) else []
+    return others[0] if others else TEST_ACCURACY
+
+
+def error_columns(request: Request) -> tuple[Column, Column]:
+    """Return the columns on forgotten and on test rows whose difference shows memory.
+
+    They have the accuracy, the mean absolute error or the Hamming loss.
+    """
+    pairs = ((FORGOTTEN_ERROR, TEST_ERROR), (FORGOTTEN_HAMMING, TEST_HAMMING))
+    others = [pair for pair in pairs if _with_value(request, pair)]
+    if _has_other_labels(request) and others:
+        return others[0]
+    return FORGOTTEN_ACCURACY, TEST_ACCURACY
+
+
+def decides(column: Column) -> bool:
+    """Return whether a column has the ratio of distances on the forgotten rows."""
+    return column.source == FORGOTTEN_RATIO.source
 
 
 def attack_column(request: Request) -> Column:

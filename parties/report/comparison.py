@@ -15,6 +15,7 @@ from statistics import fmean, stdev
 
 from parties.report.columns import (
     FORGOTTEN_RATIO,
+    LOSS_AUC,
     Column,
     Unit,
     attack_column,
@@ -34,7 +35,7 @@ class Reference:
     """Mean and standard deviation of a metric over the Retrain models.
 
     ``spread``, the standard deviation over models, is None if there are too few Retrain models:
-    fewer than two, or for a JS ratio fewer than three.
+    fewer than two, or for a ratio of distances fewer than three.
     """
 
     mean: float
@@ -100,8 +101,8 @@ def ordered_methods(request: Request) -> list[MethodRecord]:
 def retrain_reference(request: Request, column: Column) -> Reference | None:
     """Return a metric's mean and spread over the Retrain models; None if no model has a value.
 
-    A Retrain's JS ratio is measured to the other Retrains, so the ratios of the Retrains vary less
-    than the ratio of a further Retrain; the spread of a JS ratio is corrected for this.
+    A Retrain's ratio of distances is measured to the other Retrains, so the ratios of the Retrains
+    vary less than the ratio of a further Retrain; the spread of a ratio is corrected for this.
     """
     values = _at_retrains(request, column)
     if not values:
@@ -114,7 +115,7 @@ def retrain_reference(request: Request, column: Column) -> Reference | None:
 
 
 def largest_ratio(request: Request) -> float | None:
-    """Return the largest JS ratio of a further Retrain on the forgotten rows.
+    """Return the largest ratio of distances of a further Retrain on the forgotten rows.
 
     It is the upper end of an interval, which 2.5 % of all further Retrains exceed. The result is
     None with fewer than three independent Retrains.
@@ -132,7 +133,7 @@ def _at_retrains(request: Request, column: Column) -> list[float]:
 
 
 def comparison_result(request: Request) -> ComparisonResult:
-    """Return the result of a request, which follows from the JS ratios on the forgotten rows.
+    """Return the result of a request, which follows from the ratios of distances on forgotten rows.
 
     The original and the delivered model are compared with the interval of a further Retrain. The
     delivered model is nearer than the original if their difference is larger than that of two
@@ -169,7 +170,7 @@ def _is_guaranteed(request: Request) -> bool:
 def original_meets(request: Request, column: Column) -> bool | None:
     """Return whether a metric of the original model is near the Retrain models; None if unknown.
 
-    The metric is near if it lies in the interval in which a further Retrain model would lie; a JS
+    The metric is near if it lies in the interval in which a further Retrain model would lie; a
     ratio has no lower limit. In the vertical mode, a score of the membership attack is also near if
     the confidence interval of the original model's AUC contains the mean AUC of the Retrain models.
     """
@@ -179,7 +180,8 @@ def original_meets(request: Request, column: Column) -> bool | None:
         return None
     gap = before - at_retrain.mean
     near = (gap if column.unit is Unit.RATIO else abs(gap)) <= at_retrain.margin
-    return near or (column.source[0] == "membership" and _interval_contains_retrain(request))
+    attacks = column.source[0] == "membership" or column is LOSS_AUC
+    return near or (attacks and _interval_contains_retrain(request))
 
 
 def _interval_contains_retrain(request: Request) -> bool:

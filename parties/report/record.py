@@ -107,10 +107,15 @@ class Membership(_Part):
 
 
 class Divergence(_Part):
-    """Divergence of a model's outputs from those of the Retrain models, on one kind of rows."""
+    """Distance of a model's outputs from those of the Retrain models, on one kind of rows."""
 
-    js: float | None  # mean Jensen-Shannon divergence from the Retrain models
-    ratio: float | None  # ``js`` divided by the divergence between the Retrain models
+    # Mean Jensen-Shannon divergence from the Retrain models, with several labels also over these;
+    # None if the labels are a number.
+    js: float | None
+    ratio: float | None  # the distance divided by that between the Retrain models
+    # A number: root mean squared difference from the Retrain models' predictions, mean over these
+    # models, in standard deviations of the label in the remaining training rows.
+    rms: float | None = None
 
 
 class MethodRecord(_Part):
@@ -130,7 +135,7 @@ class MethodRecord(_Part):
     details: JsonObject = {}
     accuracy: dict[str, float | None] | None = None  # vertical mode: accuracy by kind of rows
     membership: Membership | None = None  # vertical mode: result of the membership attack
-    # Vertical mode: divergence from the Retrain models by kind of rows.
+    # Vertical mode: distance from the Retrain models by kind of rows.
     divergence: dict[str, Divergence] | None = None
     # Federated modes: sums over the rows of each client, by kind of rows and client.
     scores: JsonObject | None = None

@@ -124,8 +124,8 @@ def audit_sentence(request: Request) -> str:
 def closing_sentence(request: Request) -> str:
     """Return the sentence that sums up a request.
 
-    It has the distance to Retrain, the accuracy and the cost; without Retrains, the most important
-    figures before and after the request, and the guarantee of the method.
+    It has the distance to Retrain, the main figure of utility and the cost; without Retrains, the
+    most important figures before and after the request, and the guarantee of the method.
     """
     if request.audit_level is AuditLevel.QUICK:
         return _before_and_after(request)
@@ -165,7 +165,7 @@ def _named(column: Column) -> str:
             return f"accuracy on {column.title}"
         case ATTACK_AUC.group:
             return "AUC of the membership attack (chance is 0.5)"
-        case "Test rows" | "Forgotten rows":
+        case "Test rows" | "Forgotten rows" | "Remaining rows":
             return f"{column.title} on {column.group.lower()}"
     return column.title
 
@@ -214,11 +214,14 @@ def _utility(request: Request) -> str:
     at_retrain = retrain_reference(request, column)
     if after is None or at_retrain is None:
         return ""
-    gap = f"{100 * abs(after - at_retrain.mean):.1f}"
-    if float(gap) == 0:
-        return "test accuracy equal to Retrain"
+    name = "test accuracy" if column is TEST_ACCURACY else _named(column)
+    share = column.unit is Unit.SHARE
+    gap = abs(after - at_retrain.mean)
+    shown = f"{100 * gap:.1f}" if share else f"{gap:.{column.digits}f}"
+    if float(shown) == 0:
+        return f"{name} equal to Retrain"
     side = "below" if after < at_retrain.mean else "above"
-    return f"test accuracy {gap} points {side} Retrain"
+    return f"{name} {shown}{' points' if share else ''} {side} Retrain"
 
 
 def _effort(request: Request) -> str:

@@ -31,8 +31,15 @@ FULL_WIDTH = 96  # characters that all columns need
 LEGEND: Final = {
     "attack": "attack: tells forgotten rows from rows that were never learned; 0.5 is chance.",
     "JS": "JS: distance of the predictions from a Retrain's, over that between two Retrains.",
+    "diff.": "diff.: difference of the predictions from a Retrain's (root mean square), over that "
+    "between two Retrains.",
 }
-OPTIONAL_COLUMNS = ("JS\nremain", "rows", "bytes")  # left out on a narrower terminal
+OPTIONAL_COLUMNS = (
+    "JS\nremain",
+    "diff.\nremain",
+    "rows",
+    "bytes",
+)  # left out on a narrower terminal
 
 
 def report_tables(metrics: Any, width: int = FULL_WIDTH) -> RenderableType:

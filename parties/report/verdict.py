@@ -2,8 +2,8 @@
 
 The verdict follows from all figures that can show forgetting: those in which the trained model lies
 outside the interval in which a further Retrain model would lie (``comparison.py``). In the vertical
-mode the JS ratio on the forgotten rows decides, and the other figures qualify the verdict. In the
-federated modes the worst of all figures decides.
+mode the ratio of distances on the forgotten rows decides, and the other figures qualify the
+verdict. In the federated modes the worst of all figures decides.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from parties.report.columns import (
     FORGOTTEN_RATIO,
+    OTHER_COLUMNS,
     Column,
     Unit,
     attack_column,
+    decides,
     is_vertical,
     membership_interval,
     visible_columns,
@@ -158,6 +160,8 @@ def figure_name(column: Column) -> str:
     """Return the name of a column's figure, readable without the heading of its group."""
     if column.unit is Unit.RATIO:
         return f"Distance to Retrain on {column.title}, in distances between two Retrains"
+    if column in OTHER_COLUMNS and column.group.endswith("rows"):
+        return f"{column.title[0].upper()}{column.title[1:]} on {column.group.lower()}"
     if column.source[0] == "figure" and column.group == "Forgotten rows":
         return f"{column.title[0].upper()}{column.title[1:]}"
     return f"{column.group}, {column.title}"
@@ -165,7 +169,7 @@ def figure_name(column: Column) -> str:
 
 def _ordered(figures: Sequence[ForgettingFigure]) -> list[ForgettingFigure]:
     """The figure that decides comes first, then the figures outside the interval."""
-    return sorted(figures, key=lambda each: (each.column is not FORGOTTEN_RATIO, each.within))
+    return sorted(figures, key=lambda each: (not decides(each.column), each.within))
 
 
 def _without_model(request: Request) -> Verdict | None:
@@ -223,7 +227,7 @@ def _headline(
 ) -> str:
     if result is ComparisonResult.GUARANTEED:
         return _guarantee_headline(request)
-    outside = [each for each in figures if not each.within and each.column is not FORGOTTEN_RATIO]
+    outside = [each for each in figures if not each.within and not decides(each.column)]
     if result in _QUALIFIED and outside:
         shown = (
             "no difference to a model that never had the rows"
@@ -264,7 +268,7 @@ def _meaning(request: Request, result: ComparisonResult) -> str:
         outside = [
             each
             for each in forgetting_figures(request)
-            if not each.within and each.column is not FORGOTTEN_RATIO
+            if not each.within and not decides(each.column)
         ]
         if result in _QUALIFIED and outside:
             names = join_words([figure_name(each.column).lower() for each in outside])
@@ -297,7 +301,7 @@ def _guarantee_meaning(request: Request) -> str:
 
 
 def _ratio_sentence(request: Request) -> str:
-    """Return the JS ratios of a request in which they prove nothing."""
+    """Return the ratios of distances of a request in which they prove nothing."""
     before = method_value(request, ORIGINAL, FORGOTTEN_RATIO)
     after = method_value(request, request.chosen, FORGOTTEN_RATIO)
     return (

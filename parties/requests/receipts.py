@@ -63,6 +63,11 @@ FOLDER: Final = "receipts"
 TRUST: Final = "trust.json"
 _VERSION: Final = re.compile("[0-9A-Za-z.+-]{1,64}")  # as a receipt names the program
 Role = Literal["active", "passive", "server", "client"]
+# Figures of utility beside those of Retrains: name in the journal, and metric of the receipt.
+_COMPARED: Final = (
+    ("test", "loss-of-test-accuracy-against-retrains"),
+    ("test_r2", "loss-of-test-r2-against-retrains"),
+)
 # Figures of utility: name in the journal, metric of the receipt, and name of the number of rows.
 _UTILITY: Final = (
     ("validation", "loss-of-validation-accuracy", "validation_rows"),
@@ -462,26 +467,30 @@ def _audit(events: Iterable[Event], view: RequestView, guard: float) -> Audit:
 
 def _comparison(figures: Mapping[str, str], guard: float) -> Iterator[AuditResult]:
     """The results of a comparison with Retrains; none without a comparison."""
-    if "test_retrain" in figures:
-        lost = float(figures["test_retrain"]) - float(figures["test_after"])
+    for name, metric in _COMPARED:
+        if not {f"{name}_retrain", f"{name}_after"} <= figures.keys():
+            continue
+        lost = float(figures[f"{name}_retrain"]) - float(figures[f"{name}_after"])
         yield AuditResult(
             name="comparison",
-            metric="loss-of-test-accuracy-against-retrains",
+            metric=metric,
             value=f"{lost:.4f}",
             relation=Relation.AT_MOST,
             threshold=f"{guard:.4f}",
             n=int(figures["retrains"]),
             passed=float(f"{lost:.4f}") <= float(f"{guard:.4f}"),
         )
-    if {"js_ratio", "js_ratio_limit"} <= figures.keys():
+    for name in ("js_ratio", "difference_ratio"):
+        if not {name, f"{name}_limit"} <= figures.keys():
+            continue
         yield AuditResult(
             name="comparison",
             metric="distance-from-retrains-on-forgotten-rows",
-            value=figures["js_ratio"],
+            value=figures[name],
             relation=Relation.AT_MOST,
-            threshold=figures["js_ratio_limit"],
+            threshold=figures[f"{name}_limit"],
             n=int(figures["retrains"]),
-            passed=float(figures["js_ratio"]) <= float(figures["js_ratio_limit"]),
+            passed=float(figures[name]) <= float(figures[f"{name}_limit"]),
         )
 
 

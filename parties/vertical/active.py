@@ -25,11 +25,7 @@ from parties.vertical.engine.requests import (
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import EpochResult, best_epoch
 from parties.vertical.evaluation.compare import compare_methods
-from parties.vertical.evaluation.metrics import (
-    empty_request_record,
-    other_request_record,
-    request_record,
-)
+from parties.vertical.evaluation.metrics import empty_request_record, request_record
 from parties.vertical.evaluation.row_groups import select_row_groups
 from parties.vertical.evaluation.trained.figures import model_figures
 from parties.vertical.forgotten_rows import newest_request_version
@@ -209,9 +205,6 @@ def _remaining_state(split_model: SplitModel) -> list[str]:
 
 def _measure(split_model: SplitModel, chosen: RequestRows, planted: Index) -> dict[str, Any]:
     """Run and measure all methods; the models' logits are deleted afterwards."""
-    if split_model.agreement.labels.task != "classification":
-        comparison = compare_methods(split_model, chosen.request)
-        return other_request_record(split_model, chosen, comparison)
     groups = select_row_groups(split_model, chosen, planted)
     comparison = compare_methods(split_model, chosen.request)
     split_model.party.progress.phase("audit")

@@ -14,7 +14,7 @@ from one_process import one_process
 
 from parties.cli.modes import SCHEMAS
 from parties.session.simulation import SimulationPlan, simulate_processes
-from unlearning.audit.divergence import JsRatio
+from unlearning.audit.divergence import DistanceRatio
 from unlearning.audit.intervals import ConfidenceInterval
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "vertical"
@@ -124,12 +124,14 @@ def _ratio(runs: Sequence[dict[str, Any]], name: str, part: str = "forgotten") -
 def _interval(runs: Sequence[dict[str, Any]], name: str, part: str) -> Any:
     """Return the ratio of means over seeds."""
     divergences = [_method(run, name)["divergence"][part] for run in runs]
-    ratios = [JsRatio(each["js"], each["js"] / (each["ratio"] or math.inf)) for each in divergences]
+    ratios = [
+        DistanceRatio(each["js"], each["js"] / (each["ratio"] or math.inf)) for each in divergences
+    ]
     return _ratio_over_seeds(ratios, np.random.default_rng(0))
 
 
 def _ratio_over_seeds(
-    ratios: Sequence[JsRatio], generator: np.random.Generator, resamples: int = 2000
+    ratios: Sequence[DistanceRatio], generator: np.random.Generator, resamples: int = 2000
 ) -> ConfidenceInterval:
     """Return the ratio of means over seeds; the interval resamples seeds."""
     pairs = np.array([(ratio.to_retrain, ratio.between_retrains) for ratio in ratios])

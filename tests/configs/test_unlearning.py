@@ -14,7 +14,9 @@ def compared(*names: str) -> str:
 
 
 def test_comparison_must_contain_the_trivial_baselines(tmp_path: Path) -> None:
-    assert "'compare' must contain relabel" in refusal(tmp_path, GOOD, compared("fine-tune"))
+    assert "unlearning.compare must contain relabel" in refusal(
+        tmp_path, GOOD, compared("fine-tune")
+    )
     read(tmp_path, GOOD, compared("fine-tune"), "unlearning.method=relabel")
 
 
@@ -117,7 +119,7 @@ def test_a_comparison_without_retrains_is_refused(tmp_path: Path) -> None:
 
 def test_an_empty_comparison_with_retrains_names_the_way_to_none(tmp_path: Path) -> None:
     error = refusal(tmp_path, GOOD, "unlearning.compare=[]")
-    assert "'compare' must contain fine-tune, relabel" in error
+    assert "unlearning.compare must contain fine-tune, relabel" in error
     assert "set compare = [] and retrains = 0" in error
 
 

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from unlearning.audit.divergence import (
+    class_distance,
+    distance_ratio,
     js_divergence,
-    js_ratio,
     kl_divergence,
+    label_distance,
     linear_cka,
+    number_distance,
     prediction_agreement,
     total_variation,
 )
@@ -58,7 +61,7 @@ def test_js_is_symmetric_and_bounded(left: list[float], right: list[float]) -> N
 
 def test_ratio_of_three_retrains_by_hand() -> None:
     # Retrains: P, P and Q; two of their three pairs differ by JS(P, Q).
-    ratio = js_ratio(Q, [P, P, Q])
+    ratio = distance_ratio(Q, [P, P, Q], js_divergence)
     apart = js_divergence(P, Q)
     assert ratio.to_retrain == pytest.approx(2 * apart / 3)
     assert ratio.between_retrains == pytest.approx(2 * apart / 3)
@@ -69,19 +72,42 @@ def test_ratio_divides_by_the_divergence_between_retrains() -> None:
     # JS((1, 0), (½, ½)) = ½ log 4/3 + ¼ log 2/3 + ¼ log 2 = 0.215762, and JS of disjoint is log 2.
     first, second = one_hot_logits(0), one_hot_logits(1)
     middle = torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64).log()
-    ratio = js_ratio(middle, [first, second])
+    ratio = distance_ratio(middle, [first, second], js_divergence)
     assert ratio.to_retrain == pytest.approx(0.215762, abs=5e-7)
     assert ratio.between_retrains == pytest.approx(0.693147, abs=5e-7)
     assert ratio.value == pytest.approx(0.311278, abs=5e-7)
 
 
 def test_ratio_to_identical_retrains_is_infinite() -> None:
-    assert js_ratio(Q, [P, P]).value == math.inf
+    assert distance_ratio(Q, [P, P], js_divergence).value == math.inf
 
 
 def test_ratio_to_one_retrain_is_refused() -> None:
     with pytest.raises(ValueError, match=r"2 or more independent Retrain models \(got 1\)"):
-        js_ratio(P, [Q])
+        distance_ratio(P, [Q], js_divergence)
+
+
+def test_distance_of_classes_is_that_of_their_probabilities() -> None:
+    assert class_distance(P + 3, Q - 1) == pytest.approx(js_divergence(P, Q))
+
+
+def test_distance_of_numbers_by_hand() -> None:
+    # Differences 0, 3 and −6: √((0 + 9 + 36) / 3) = √15.
+    left, right = torch.tensor([[1.0], [5.0], [2.0]]), torch.tensor([[1.0], [2.0], [8.0]])
+    assert number_distance(left, right) == pytest.approx(math.sqrt(15))
+    assert number_distance(left, left) == 0.0
+
+
+def test_distance_of_labels_by_hand() -> None:
+    # JS((1, 0), (½, ½)) = 0.215762 for one of four cells, log 2 for another, 0 for the two others.
+    left = torch.tensor([[0.0, 80.0], [-80.0, 2.0]])
+    right = torch.tensor([[80.0, 80.0], [80.0, 2.0]])
+    assert label_distance(left, right) == pytest.approx((0.215762 + math.log(2)) / 4, abs=5e-7)
+    assert label_distance(left, left) == pytest.approx(0, abs=1e-12)
+    # A label of probability p is the class of two with the logits z and 0.
+    both = torch.stack([left.flatten(), torch.zeros(4)], dim=1)
+    other = torch.stack([right.flatten(), torch.zeros(4)], dim=1)
+    assert label_distance(left, right) == pytest.approx(class_distance(both, other), abs=1e-6)
 
 
 def test_total_variation_by_hand() -> None:

@@ -24,12 +24,15 @@ from parties.report.charts.plots import (
     draw_marks,
 )
 from parties.report.columns import (
-    FORGOTTEN_ACCURACY,
+    LOSS_AUC,
+    TEST_ACCURACY,
     Column,
+    Unit,
     attack_column,
+    error_columns,
     is_vertical,
     membership_interval,
-    utility_column,
+    ratio_column,
 )
 from parties.report.comparison import (
     chosen_method,
@@ -168,7 +171,7 @@ def comparison_panels(request: Request) -> list[Panel]:
             _distances(request, "retained", "Distance to Retrain, remaining rows"),
             _distances(request, "test", "Distance to Retrain, test rows"),
             _attack(request),
-            _accuracies(request),
+            _memory(request),
             _effort(request),
         )
     texts = f"Probability per token.{_dashed(request)}"
@@ -192,7 +195,8 @@ def _distances(request: Request, rows: str, title: str) -> Panel | None:
         ratio = found.ratio if found else None
         at = [Mark(ratio, _accent(request, method))] if ratio else []
         shown.append(MarkRow(method.title, at, format_ratio(ratio)))
-    scale = MarkScale(label="JS ratio, logarithmic", goal=1.0, start=1.0, log=True)
+    label = f"{ratio_column(request).group.removesuffix(' to Retrain')}, logarithmic"
+    scale = MarkScale(label=label, goal=1.0, start=1.0, log=True)
     return draw_marks(title, "Dashed: the distance of another Retrain.", shown, scale)
 
 
@@ -204,21 +208,34 @@ def _attack(request: Request) -> Panel | None:
         shown.append(MarkRow(method.title, at, format_number(auc, 2)))
     scale = MarkScale(label="AUC, 95 % interval", goal=_goal(request, column))
     rows = "Forgotten against unseen rows of equal classes."
+    if column is LOSS_AUC:
+        rows = "Forgotten against test rows."
     caption = f"{rows}{_dashed(request)} Chance is 0.5."
     return draw_marks("Membership attack", caption, shown, scale)
 
 
-def _accuracies(request: Request) -> Panel | None:
-    shown = []
+def _memory(request: Request) -> Panel | None:
+    """Return the accuracy, or the error, of each model on forgotten and on test rows."""
+    columns, shown = error_columns(request), []
     for method in ordered_methods(request):
-        forgotten, test = FORGOTTEN_ACCURACY.value(method), utility_column(request).value(method)
+        forgotten, test = (column.value(method) for column in columns)
         at = [] if forgotten is None else [Mark(forgotten, BLUE, "o", "forgotten rows")]
         at += [] if test is None else [Mark(test, VERMILLION, "s", "test rows")]
         shown.append(MarkRow(method.title, at))
-    scale = MarkScale(label="rows predicted right", show=lambda v: format_percent(v, 0))
-    return draw_marks(
-        "Accuracy", "A higher accuracy on forgotten than on test rows shows memory.", shown, scale
-    )
+    column = columns[1]
+    share = column.unit is Unit.SHARE
+    if column is TEST_ACCURACY:
+        title, label, better = "Accuracy", "rows predicted right", "higher accuracy"
+    else:
+        title, label = f"{column.title[0].upper()}{column.title[1:]}", column.title
+        better = f"smaller {column.title}"
+    caption = f"A {better} on forgotten than on test rows shows memory."
+    scale = MarkScale(label=label, show=_percent if share else "{:.3g}".format)
+    return draw_marks(title, caption, shown, scale)
+
+
+def _percent(value: float) -> str:
+    return format_percent(value, 0)
 
 
 def _triggers(request: Request) -> Panel | None:

@@ -12,7 +12,15 @@ from typing import Any
 
 from configs.config_file import agreement_differences
 from parties.common.errors import DataError
-from parties.report.columns import Column, Unit, membership_interval, visible_columns
+from parties.report.columns import (
+    ATTACK_AUC,
+    LOSS_AUC,
+    MEMBERSHIP_AUC,
+    Column,
+    Unit,
+    membership_interval,
+    visible_columns,
+)
 from parties.report.comparison import chosen_method, method_title, method_value, retrain_reference
 from parties.report.method_names import ORIGINAL
 from parties.report.model_table import figure_texts
@@ -235,7 +243,7 @@ def _column_margin(
     The intervals of a membership attack's AUC are over rows. The other figures have the spread over
     the Retrains, of which the larger one counts.
     """
-    if column.source in (("membership", "auc"), ("figure", "membership_auc")):
+    if column.source in (ATTACK_AUC.source, MEMBERSHIP_AUC.source, LOSS_AUC.source):
         return _joint_margin(
             (first[1], _attack_interval(first[0], name)),
             (second[1], _attack_interval(second[0], name)),

@@ -8,11 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from configs.targets import Task
 from parties.report import OFFICER
 from parties.report.audits import AuditTable, audit_sentences, audit_table
 from parties.report.charts import panels
 from parties.report.charts.plots import Panel
-from parties.report.columns import FORGOTTEN_RATIO, attack_column, is_vertical, utility_column
+from parties.report.columns import (
+    FORGOTTEN_RATIO,
+    OTHER_UTILITY,
+    Unit,
+    attack_column,
+    is_vertical,
+    utility_column,
+)
 from parties.report.comparison import (
     ComparisonResult,
     chosen_method,
@@ -36,7 +44,7 @@ from parties.report.quantities import (
     format_seconds,
     join_words,
 )
-from parties.report.record import Request, RunFacts, Step, Training, read_record
+from parties.report.record import Request, RunFacts, RunRecord, Step, Training, read_record
 from parties.report.sentences import (
     audit_sentence,
     closing_sentence,
@@ -126,14 +134,22 @@ def report_page(metrics: Any, officer: str = OFFICER) -> str:
         model=record.model,
         views=[_view(each, run) for each in record.requests],
         compared=any(each.has_retrains for each in record.requests),
-        training=panels.training_panels(
-            record.training, record.model.task if record.model else "classification"
-        ),
+        task=(task := _task(record)),
+        training=panels.training_panels(record.training, task),
         kept=record.training.kept if record.training else None,
         absent=_absent(record.training),
         traffic=panels.traffic_panels(record.traffic, "active party" if vertical else "server"),
         peers=record.peers,
     )
+
+
+def _task(record: RunRecord) -> Task:
+    """Return what the model of a run predicts; the federated modes have classes."""
+    if record.model is not None:
+        return record.model.task
+    labels = (record.run.settings or {}).get("labels")
+    found: Task = labels.get("task", "classification") if labels else "classification"
+    return found
 
 
 def _view(request: Request, run: RunFacts) -> RequestSection:
@@ -164,7 +180,7 @@ def _view(request: Request, run: RunFacts) -> RequestSection:
 
 
 def _distances(request: Request) -> list[DistanceMark]:
-    """Return original, delivered model and Retrain on the scale of JS ratios on forgotten rows."""
+    """Return original, delivered model and Retrain on the scale of ratios on forgotten rows."""
     before = method_value(request, ORIGINAL, FORGOTTEN_RATIO)
     after = method_value(request, request.chosen, FORGOTTEN_RATIO)
     if before is None or after is None:
@@ -191,12 +207,15 @@ def _utility_tile(request: Request) -> Cell | None:
     before = method_value(request, ORIGINAL, column)
     after = method_value(request, request.chosen, column)
     at_retrain = retrain_reference(request, column)
+    name = f"{column.title} on test rows" if column in OTHER_UTILITY else "test accuracy"
     if after is not None and before is not None and not request.has_retrains:
-        return Cell(format_percent(after), (f"test accuracy; original {format_percent(before)}",))
+        return Cell(column.text(after), (f"{name}; original {column.text(before)}",))
     if after is None or at_retrain is None:
         return None
-    gap = f"{format_difference(100 * (after - at_retrain.mean), 1)}{NARROW}points"
-    note = f"test accuracy: {format_percent(after)}, Retrain {format_percent(at_retrain.mean)}"
+    gap = format_difference(after - at_retrain.mean, column.digits)
+    if column.unit is Unit.SHARE:
+        gap = f"{format_difference(100 * (after - at_retrain.mean), 1)}{NARROW}points"
+    note = f"{name}: {column.text(after)}, Retrain {column.text(at_retrain.mean)}"
     return Cell(gap, (note,))
 
 

@@ -10,11 +10,11 @@ from parties.report.method_names import RETRAIN
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.evaluation.model_outputs import (
     ModelOutputs,
-    js_ratio_to_retrains,
     ratio_or_none,
+    ratio_to_retrains,
 )
 from parties.vertical.evaluation.outcomes import MethodOutcome
-from unlearning.audit.divergence import JsRatio
+from unlearning.audit.divergence import DistanceRatio
 from unlearning.audit.intervals import auc_interval, distance_spread, further_value_margin
 from unlearning.audit.membership import Outputs, canary_loss_auc, class_matched_rows
 from unlearning.audit.metric import Measurement
@@ -54,8 +54,8 @@ def canary_audit(models: ModelOutputs, title: str) -> dict[str, Any]:
     if not models.retrains:
         return {"count": len(canaries), "auc": auc}
 
-    def ratio(outcome: MethodOutcome) -> JsRatio:
-        return js_ratio_to_retrains(outcome, comparison, "forgotten", canaries)
+    def ratio(outcome: MethodOutcome) -> DistanceRatio:
+        return ratio_to_retrains(outcome, comparison, "forgotten", canaries)
 
     found = {name: ratio(comparison.outcome(name)) for name in (ORIGINAL, comparison.chosen)}
     ratios = {name: ratio_or_none(each) for name, each in found.items()}
@@ -71,7 +71,7 @@ def canary_audit(models: ModelOutputs, title: str) -> dict[str, Any]:
     }
 
 
-def _ratio_limit(retrains: list[JsRatio]) -> float | None:
+def _ratio_limit(retrains: list[DistanceRatio]) -> float | None:
     """The largest ratio of a further Retrain; None with fewer than three or with equal Retrains."""
     spread = distance_spread([each.to_retrain for each in retrains])
     if spread is None or not retrains[0].between_retrains:

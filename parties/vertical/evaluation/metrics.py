@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.targets import NumberTarget
+from models.targets import NumberTarget, Target
 from parties.report.method_names import RETRAIN, is_independent_retrain, method_label
 from parties.report.record import (
     Audits,
@@ -38,12 +38,14 @@ from parties.vertical.evaluation.canary_audit import canary_audit, canary_metric
 from parties.vertical.evaluation.label_attack import label_attack
 from parties.vertical.evaluation.model_outputs import (
     ModelOutputs,
-    js_ratio_to_retrains,
     ratio_or_none,
+    ratio_to_retrains,
 )
 from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome
 from parties.vertical.evaluation.output_metrics import (
     distance_metrics,
+    embedding_metrics,
+    energy_metrics,
     forgetting_metrics,
     two_sample_metrics,
     utility_metrics,
@@ -52,8 +54,9 @@ from parties.vertical.evaluation.quick_audit import loss_attack
 from parties.vertical.evaluation.row_groups import RowGroups
 from parties.vertical.methods.fedora import FedoraSettings
 from parties.vertical.methods.registry import METHODS
+from unlearning.audit.divergence import label_distance, number_distance
 from unlearning.audit.forgetting import predictive_entropy
-from unlearning.audit.membership import MembershipResult, Outputs
+from unlearning.audit.membership import MembershipResult
 from unlearning.audit.metric import Direction, Measurement, Metric, metric_table
 from unlearning.audit.targets import labels_figures, number_figures
 from unlearning.objectives import forgetting_scores
@@ -90,24 +93,36 @@ def _rows(split_model: SplitModel, chosen: RequestRows) -> RequestedRows:
 def request_record(
     split_model: SplitModel, chosen: RequestRows, groups: RowGroups, comparison: Comparison
 ) -> JsonObject:
-    """The record of a request as JSON values; the caller adds the results of the purge."""
+    """The record of a request as JSON values; the caller adds the results of the purge.
+
+    Audits that need classes are left out if the labels are not one of several classes.
+    """
     models = ModelOutputs(split_model.agreement, comparison, groups)
+    single = split_model.agreement.labels.task == "classification"
+    methods = (
+        _methods(split_model, models, chosen) if single else _other_methods(split_model, models)
+    )
+    of_classes = _class_audits(split_model, models) if single else {}
     return Request(
         name=chosen.request.name,
         rows=_rows(split_model, chosen),
-        methods=tuple(_methods(split_model, models, chosen)),
+        methods=tuple(methods),
         chosen=comparison.chosen,
         audit_level=AuditLevel.FULL if models.retrains else AuditLevel.QUICK,
-        threshold=_threshold(split_model, comparison),
-        audits=Audits(
-            **request_audits(models),
-            entropy=_entropies(comparison, groups),
-            label_attack=label_attack(split_model, comparison),
-            canaries=canary_audit(models, METHODS[comparison.chosen].label.title)
-            if len(groups.canaries)
-            else None,
-        ),
+        threshold=_threshold(split_model, comparison) if single else None,
+        audits=Audits(**request_audits(models), **of_classes),
     ).plain()
+
+
+def _class_audits(split_model: SplitModel, models: ModelOutputs) -> JsonObject:
+    """Results of the audits that need labels of one of several classes."""
+    comparison, groups = models.comparison, models.row_groups
+    title = METHODS[comparison.chosen].label.title
+    return {
+        "entropy": _entropies(comparison, groups),
+        "label_attack": label_attack(split_model, comparison),
+        "canaries": canary_audit(models, title) if len(groups.canaries) else None,
+    }
 
 
 def _methods(
@@ -120,88 +135,148 @@ def _methods(
     retrains = models.retrains
     full = _full_retrain(split_model, retrains[0].cost) if retrains else None
     figures = all_metrics(models)
-    own = {name: each.label for name, each in METHODS.items()}
     return [
-        MethodRecord(
-            name=outcome.name,
-            **method_label(outcome.name, outcome.result.label or own.get(outcome.name))._asdict(),
-            guarantee=outcome.guarantee and outcome.guarantee.value,
-            cost=None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
-            figures=tuple(Figure(**each.plain()) for each in figures[outcome.name]),
-            steps=tuple(_step(each) for each in outcome.result.iterations),
-            stopped=outcome.result.stopped,
-            details=outcome.result.figures,
-            accuracy=_accuracies(outcome, groups, gone),
-            membership=_membership(models.membership_results[outcome.name]),
-            divergence=_divergences(outcome, comparison, groups) if retrains else None,
+        _method_record(outcome, figures[outcome.name], full).model_copy(
+            update={
+                "accuracy": _accuracies(outcome, groups, gone),
+                "membership": _membership(models.membership_results[outcome.name]),
+                "divergence": _divergences(outcome, comparison, groups) if retrains else None,
+            }
         )
         for outcome in comparison.outcomes
     ]
+
+
+def _method_record(
+    outcome: MethodOutcome, figures: Sequence[Metric], full: Cost | None
+) -> MethodRecord:
+    """The record of one model with its ``figures``; ``full`` is the cost of a Retrain."""
+    own = METHODS[outcome.name].label if outcome.name in METHODS else None
+    return MethodRecord(
+        name=outcome.name,
+        **method_label(outcome.name, outcome.result.label or own)._asdict(),
+        guarantee=outcome.guarantee and outcome.guarantee.value,
+        cost=None if outcome.name == ORIGINAL else _cost(outcome.cost, full),
+        figures=tuple(Figure(**each.plain()) for each in figures),
+        steps=tuple(_step(each) for each in outcome.result.iterations),
+        stopped=outcome.result.stopped,
+        details=outcome.result.figures,
+    )
 
 
 CLASSES_ONLY = "measured only for labels that are one of several classes"
 _CLASS_METRICS = ("mia_auc", "entropy_auc", "update_auc_unseen")
+_CLASS_COMPARISONS = ("streisand", "update_auc_retained", "ks_p", "c2st_p", "agreement_forgotten")
 _OF_TEST = dict.fromkeys(("r2", "accuracy", "auc_macro", "auc_micro"), Direction.HIGHER)
 _OF_TEST |= dict.fromkeys(("mae", "rmse", "hamming_loss"), Direction.LOWER)
-_OF_FORGOTTEN = ("mae", "hamming_loss")  # the other figures need many rows
+_OF_ROWS = ("mae", "hamming_loss")  # the other figures need many rows
+_COMPARED = ("forgotten", "retained", "test")  # row sets on which outputs are compared
 
 
-def other_request_record(
-    split_model: SplitModel, chosen: RequestRows, comparison: Comparison
-) -> JsonObject:
-    """The record of a request if the labels are not one of several classes, as JSON values."""
-    own = {name: each.label for name, each in METHODS.items()}
-    measured = {each.name: _other_metrics(split_model, each) for each in comparison.outcomes}
-    figures = metric_table(measured, [])
-    methods = [
-        MethodRecord(
-            name=outcome.name,
-            **method_label(outcome.name, outcome.result.label or own.get(outcome.name))._asdict(),
-            guarantee=outcome.guarantee and outcome.guarantee.value,
-            cost=None if outcome.name == ORIGINAL else _cost(outcome.cost, None),
-            figures=tuple(Figure(**each.plain()) for each in figures[outcome.name]),
-            stopped=outcome.result.stopped,
-            details=outcome.result.figures,
+def _other_methods(split_model: SplitModel, models: ModelOutputs) -> list[MethodRecord]:
+    """The records of all models if the labels are not one of several classes."""
+    outcomes, retrains = models.comparison.outcomes, models.retrains
+    full = _full_retrain(split_model, retrains[0].cost) if retrains else None
+    distances = {
+        each.name: _other_distances(split_model, models, each) if retrains else None
+        for each in outcomes
+    }
+    measured = {
+        each.name: _other_metrics(split_model, models, each, distances[each.name])
+        for each in outcomes
+    }
+    figures = metric_table(measured, [each.name for each in retrains])
+    return [
+        _method_record(each, figures[each.name], full).model_copy(
+            update={"divergence": distances[each.name]}
         )
-        for outcome in comparison.outcomes
+        for each in outcomes
     ]
-    return Request(
-        name=chosen.request.name,
-        rows=_rows(split_model, chosen),
-        methods=tuple(methods),
-        chosen=comparison.chosen,
-        audit_level=AuditLevel.QUICK,
-        audits=Audits(),
-    ).plain()
 
 
-def _other_metrics(split_model: SplitModel, outcome: MethodOutcome) -> dict[str, Measurement]:
+def _other_distances(
+    split_model: SplitModel, models: ModelOutputs, outcome: MethodOutcome
+) -> dict[str, Divergence]:
+    """Distances of a model that predicts a number, or several labels, from the Retrain models.
+
+    A row set without a row has none.
+    """
+    number = isinstance(split_model.target, NumberTarget)
+    distance, unit = (number_distance, _spread(split_model)) if number else (label_distance, 1.0)
+    found = {}
+    for part in _COMPARED:
+        if not len(models.row_groups.labels[part]):
+            continue
+        ratio = ratio_to_retrains(outcome, models.comparison, part, None, distance)
+        apart = ratio.to_retrain / unit
+        found[part] = Divergence(
+            js=None if number else apart,
+            rms=apart if number else None,
+            ratio=ratio_or_none(ratio),
+        )
+    return found
+
+
+def _spread(split_model: SplitModel) -> float:
+    """The standard deviation of the number in D_r; 1 if it is the same in all rows."""
+    labels = split_model.labels[split_model.rows.retain].double()
+    return labels.std(correction=0).item() or 1.0
+
+
+def _other_metrics(
+    split_model: SplitModel,
+    models: ModelOutputs,
+    outcome: MethodOutcome,
+    distances: dict[str, Divergence] | None,
+) -> dict[str, Measurement]:
     """Metrics of a model that predicts a number or several binary labels, by name.
 
     The membership attack takes rows with a small loss for forgotten rows; the others are test rows.
+    ``distances`` are those from the Retrain models; None without Retrains.
     """
-    target, sets = split_model.target, split_model.rows
-    test, forgotten = (
-        Outputs(outcome.logits[name], split_model.labels[rows])
-        for name, rows in (("test", sets.test), ("forgotten", sets.forgotten))
-    )
-    figures = number_figures if isinstance(target, NumberTarget) else labels_figures
-    found = {
-        f"test_{name}": Measurement(value, len(test.labels), direction=_OF_TEST[name])
-        for name, value in figures(test).values.items()
-    }
-    found |= {
-        f"forgotten_{name}": Measurement(value, len(forgotten.labels))
-        for name, value in figures(forgotten).values.items()
-        if name in _OF_FORGOTTEN
-    }
+    target = split_model.target
+    found = _other_utility(models, outcome, target)
+    test, forgotten = (models.outputs(outcome, part) for part in ("test", "forgotten"))
     attack, rows = loss_attack(target, forgotten, test), len(forgotten.labels)
     found["loss_auc"] = (
         Measurement(None, rows, note="no test row")
         if attack is None
         else Measurement(attack.value, rows, (attack.low, attack.high), least=FEW)
     )
-    return found | {name: Measurement(None, 0, note=CLASSES_ONLY) for name in _CLASS_METRICS}
+    absent: tuple[str, ...] = _CLASS_METRICS
+    if distances is not None:
+        absent += _CLASS_COMPARISONS
+        name = "rms" if isinstance(target, NumberTarget) else "js"
+        found |= {
+            f"{name}_{part}": Measurement(
+                getattr(each, name), len(outcome.logits[part]), direction=Direction.LOWER
+            )
+            for part, each in distances.items()
+        }
+        unit = _spread(split_model) if isinstance(target, NumberTarget) else 1.0
+        found |= embedding_metrics(outcome, models.other_retrains(outcome))
+        found |= energy_metrics(models, outcome, lambda each: target.prediction(each) / unit)
+    return found | {name: Measurement(None, 0, note=CLASSES_ONLY) for name in absent}
+
+
+def _other_utility(
+    models: ModelOutputs, outcome: MethodOutcome, target: Target
+) -> dict[str, Measurement]:
+    """Errors of a model on test rows, on D_u and on D_r."""
+    figures = number_figures if isinstance(target, NumberTarget) else labels_figures
+    test = models.outputs(outcome, "test")
+    found = {
+        f"test_{name}": Measurement(value, len(test.labels), direction=_OF_TEST[name])
+        for name, value in figures(test).values.items()
+    }
+    for part, direction in (("forgotten", Direction.RETRAIN), ("retained", Direction.LOWER)):
+        outputs = models.outputs(outcome, part)
+        found |= {
+            f"{part}_{name}": Measurement(value, len(outputs.labels), direction=direction)
+            for name, value in figures(outputs).values.items()
+            if name in _OF_ROWS
+        }
+    return found
 
 
 def _step(iteration: JsonObject) -> Step:
@@ -240,8 +315,7 @@ def _divergences(
     """JS divergence to the independent Retrains, divided by the one between them."""
     positions = {"forgotten": groups.forgotten, "retained": None, "test": None}
     ratios = {
-        part: js_ratio_to_retrains(outcome, comparison, part, rows)
-        for part, rows in positions.items()
+        part: ratio_to_retrains(outcome, comparison, part, rows) for part, rows in positions.items()
     }
     return {
         part: Divergence(js=each.to_retrain, ratio=ratio_or_none(each))

@@ -1,6 +1,6 @@
 """The outputs of all models of one request, and rows and attacks that several metrics use."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from sklearn.pipeline import Pipeline
 from torch import Tensor
-from torch.nn.functional import log_softmax
 
 from configs.agreement import VerticalAgreement
 from parties.common.shared_randomness import Index
@@ -16,7 +15,7 @@ from parties.report.method_names import is_independent_retrain
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.evaluation.outcomes import Comparison, MethodOutcome
 from parties.vertical.evaluation.row_groups import RowGroups
-from unlearning.audit.divergence import JsRatio, js_divergence, js_ratio
+from unlearning.audit.divergence import DistanceRatio, class_distance, distance_ratio
 from unlearning.audit.membership import (
     MembershipResult,
     Outputs,
@@ -186,15 +185,19 @@ class ModelOutputs:
         return Outputs(logits, labels) if rows is None else Outputs(logits[rows], labels[rows])
 
 
-def ratio_or_none(ratio: JsRatio) -> float | None:
+def ratio_or_none(ratio: DistanceRatio) -> float | None:
     """The value of ``ratio``; None if its denominator is 0: all Retrain models are equal."""
     return ratio.value if ratio.between_retrains else None
 
 
-def js_ratio_to_retrains(
-    outcome: MethodOutcome, comparison: Comparison, part: str, rows: Index | None
-) -> JsRatio:
-    """JS divergence of a model from the Retrain models, divided by that between Retrain models.
+def ratio_to_retrains(
+    outcome: MethodOutcome,
+    comparison: Comparison,
+    part: str,
+    rows: Index | None,
+    distance: Callable[[Tensor, Tensor], float] = class_distance,
+) -> DistanceRatio:
+    """Distance of a model from the Retrain models, divided by that between Retrain models.
 
     If the model is a Retrain model itself, it is compared with the other Retrain models.
 
@@ -203,15 +206,16 @@ def js_ratio_to_retrains(
         comparison: all models.
         part: name of the row set on which the outputs are compared.
         rows: [rows], positions in the row set; None for all rows of the row set.
+        distance: the distance between two models, by their outputs, [rows, outputs] each.
     """
 
     def read(each: MethodOutcome) -> Tensor:
-        logits = each.logits[part]
-        return log_softmax(logits if rows is None else logits[rows], dim=1)
+        outputs = each.logits[part]
+        return outputs if rows is None else outputs[rows]
 
     retrains = [each for each in comparison.outcomes if is_independent_retrain(each.name)]
-    ratio = js_ratio(read(outcome), [read(each) for each in retrains])
+    ratio = distance_ratio(read(outcome), [read(each) for each in retrains], distance)
     if outcome not in retrains:
         return ratio
-    others = [js_divergence(read(outcome), read(each)) for each in retrains if each != outcome]
-    return JsRatio(sum(others) / len(others), ratio.between_retrains)
+    others = [distance(read(outcome), read(each)) for each in retrains if each is not outcome]
+    return DistanceRatio(sum(others) / len(others), ratio.between_retrains)

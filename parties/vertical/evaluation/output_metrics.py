@@ -4,7 +4,7 @@ A large p-value does not prove that two distributions are equal. In the
 Retrain column of the report, distances are measured between two Retrain models.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
 from torch import Tensor
@@ -179,7 +179,7 @@ def distance_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str, 
         for name, measure in _MEASURES.items():
             value = fmean(measure(each, ours) for each in theirs) if theirs else None
             figures[f"{name}_{part}"] = Measurement(value, len(ours), direction=_better(name))
-    return figures | _cka(outcome, others)
+    return figures | embedding_metrics(outcome, others)
 
 
 def _kl(retrain: Tensor, ours: Tensor) -> float:
@@ -204,8 +204,10 @@ def _log_p(outcome: MethodOutcome, part: str, rows: Index | None) -> Tensor:
     return log_softmax(logits if rows is None else logits[rows], dim=1)
 
 
-def _cka(outcome: MethodOutcome, others: list[MethodOutcome]) -> dict[str, Measurement]:
-    """Linear CKA of all parties' embeddings."""
+def embedding_metrics(
+    outcome: MethodOutcome, others: Sequence[MethodOutcome]
+) -> dict[str, Measurement]:
+    """Linear CKA of all parties' embeddings, the mean over ``others``, which are Retrain models."""
     figures = {}
     for part in ("forgotten", "test"):
         ours = outcome.embeddings.get(part)
@@ -246,6 +248,24 @@ def two_sample_metrics(models: ModelOutputs, outcome: MethodOutcome) -> dict[str
         why = "evaluation.classifier_permutations is 0" if len(rows) >= FOLDS else "too few rows"
         figures["c2st"] = figures["c2st_p"] = Measurement(None, len(rows), note=why)
     return figures
+
+
+def energy_metrics(
+    models: ModelOutputs, outcome: MethodOutcome, predict: Callable[[Tensor], Tensor]
+) -> dict[str, Measurement]:
+    """The energy test alone: the model's predictions on D_u against those of a Retrain model.
+
+    ``predict`` returns the predictions, [rows, outputs], of a model's outputs.
+    """
+    other = models.reference_retrain(outcome)
+    if other is None:
+        return {}
+    ours, theirs = (
+        predict(each.logits["forgotten"][models.row_groups.forgotten]).double().numpy()
+        for each in (outcome, other)
+    )
+    count = models.agreement.evaluation.permutations
+    return _test("energy", energy_test(ours, theirs, models.row_groups.generator, count))
 
 
 def _probabilities(logits: Tensor) -> Floats:

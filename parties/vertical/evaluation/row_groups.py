@@ -18,7 +18,8 @@ MOST_MEMBERS = 5000  # rows of D_r on which the attack is trained
 class RowGroups:
     """Groups of rows for the metrics, as positions in a row set, and the labels of each row set."""
 
-    labels: dict[str, Tensor]  # for each row set, [rows], the labels that training used
+    # For each row set, [rows] or [rows, labels], the labels that training used.
+    labels: dict[str, Tensor]
     forgotten: Index  # [forgotten], positions in D_u without canaries
     # [members], positions of the rows of D_r on which the membership attack is trained.
     members: Index
@@ -26,7 +27,7 @@ class RowGroups:
     # [non-members], positions of the test rows on which the membership attack is trained.
     non_members: Index
     # [matched], positions of test rows with the class mix of D_u; none of these rows is in
-    # ``non_members``.
+    # ``non_members``. All test rows if the labels are not one of several classes.
     matched: Index
     seed: int  # seed of ``generator``
 
@@ -53,21 +54,11 @@ def select_row_groups(split_model: SplitModel, chosen: RequestRows, planted: Ind
         PolicyError: a class of D_u has too few test rows for the metrics.
     """
     rows, labels, seed = split_model.rows, split_model.labels, split_model.agreement.seed
-    halves = permutation(derive_key(seed, "attack"), len(rows.test))
-    middle = len(halves) // 2
     generator = np.random.default_rng(torch_seed(seed, "figures", chosen.request.name))
     unplanted = np.flatnonzero(~np.isin(rows.forgotten, planted))
     # If labels are corrected, D_u is a part of D_r.
     clean = np.flatnonzero(~np.isin(rows.retain, np.union1d(planted, rows.forgotten)))
-    pool = labels[rows.test[halves[middle:]]]
-    try:
-        matched = class_matched_rows(labels[rows.forgotten[unplanted]], pool, generator)
-    except ValueError as error:
-        raise PolicyError(
-            f"request {chosen.request.name!r} contains rows of a class that has too few test rows "
-            "for the metrics",
-            "raise split.test",
-        ) from error
+    non_members, matched = _test_rows(split_model, chosen, unplanted, generator)
     parts = {
         "forgotten": rows.forgotten,
         "retained": rows.retain,
@@ -79,7 +70,31 @@ def select_row_groups(split_model: SplitModel, chosen: RequestRows, planted: Ind
         forgotten=unplanted,
         members=generator.permutation(clean)[:MOST_MEMBERS],
         canaries=np.flatnonzero(np.isin(rows.forgotten, chosen.canaries)),
-        non_members=halves[:middle],
-        matched=halves[middle:][matched],
+        non_members=non_members,
+        matched=matched,
         seed=torch_seed(seed, "figures"),
     )
+
+
+def _test_rows(
+    split_model: SplitModel, chosen: RequestRows, unplanted: Index, generator: np.random.Generator
+) -> tuple[Index, Index]:
+    """The test rows on which the attack is trained, and those beside which D_u is scored.
+
+    Without classes no attack is trained, and D_u stands beside all test rows.
+    """
+    rows, labels, seed = split_model.rows, split_model.labels, split_model.agreement.seed
+    if split_model.agreement.labels.task != "classification":
+        return np.empty(0, np.int64), np.arange(len(rows.test))
+    halves = permutation(derive_key(seed, "attack"), len(rows.test))
+    middle = len(halves) // 2
+    pool = labels[rows.test[halves[middle:]]]
+    try:
+        matched = class_matched_rows(labels[rows.forgotten[unplanted]], pool, generator)
+    except ValueError as error:
+        raise PolicyError(
+            f"request {chosen.request.name!r} contains rows of a class that has too few test rows "
+            "for the metrics",
+            "raise split.test",
+        ) from error
+    return halves[:middle], halves[middle:][matched]

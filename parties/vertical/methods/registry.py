@@ -69,17 +69,19 @@ METHODS: Final[Mapping[str, AnyMethod]] = MappingProxyType(
 ALWAYS: Final = ("fine-tune", "relabel")  # trivial baselines, in every comparison
 # cvfu needs top.kind = 'sum', retrain-local another top model.
 NOT_BY_DEFAULT: Final = ("cvfu", "scrub", "retrain-local")
+COMPARED: Final = tuple(each for each in BASELINES if each.name not in NOT_BY_DEFAULT)
 AGREEMENT: Final = vertical_agreement(
     unlearning_table(
         {name: each.settings for name, each in METHODS.items()},
         baselines=tuple(each.name for each in BASELINES),
-        compared=tuple(each.name for each in BASELINES if each.name not in NOT_BY_DEFAULT),
+        compared=tuple(each.name for each in COMPARED),
         always=ALWAYS,
         correcting=tuple(name for name, each in METHODS.items() if each.corrects),
         local=RetrainLocalMethod.name,
         other_labels=OtherLabels(
             {name: each.only_classes for name, each in METHODS.items() if each.only_classes},
             {True: RetrainLocalMethod.name, False: PAIRED},
+            tuple(each.name for each in COMPARED if not each.only_classes),
         ),
     )
 )

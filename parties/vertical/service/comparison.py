@@ -11,7 +11,7 @@ from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import PolicyError
 from parties.common.json_files import canonical_json
 from parties.report import METRICS, REPORT
-from parties.report.columns import FORGOTTEN_RATIO
+from parties.report.columns import FORGOTTEN_RATIO, ratio_column
 from parties.report.comparison import largest_ratio, method_value, retrain_reference
 from parties.report.pages.write import write_pages
 from parties.report.record import Figure, Request
@@ -24,7 +24,8 @@ from parties.vertical.evaluation.row_groups import select_row_groups
 from parties.vertical.run_record import FinishedParts, finished_record
 
 FOLDER = "comparisons"  # in the active party's folder
-_TEST = "test_accuracy"
+# Figures of utility whose mean over the Retrains the journal gets: key of the journal, and figure.
+_UTILITY = {"test_retrain": "test_accuracy", "test_r2_retrain": "test_r2"}
 
 
 def compare_batch(split_model: SplitModel, receipt: str) -> tuple[Comparison, Request]:
@@ -78,21 +79,20 @@ def comparison_figures(request: Request) -> Mapping[str, str]:
     """Return the figures of a comparison that the journal and the receipt get, as texts.
 
     The JS ratio is on the forgotten rows; ``js_ratio_limit`` is the upper end of the interval in
-    which a further Retrain would lie.
+    which a further Retrain would lie. A number has a ratio of differences in place of the JS ratio.
     """
     ratio = method_value(request, request.chosen, FORGOTTEN_RATIO)
     at_retrain = retrain_reference(request, FORGOTTEN_RATIO)
-    found = {
-        "test_retrain": _retrain_mean(request, _TEST),
-        "js_ratio": ratio,
-        "js_ratio_limit": largest_ratio(request),
-    }
+    kind = "js_ratio" if ratio_column(request) is FORGOTTEN_RATIO else "difference_ratio"
+    found = {key: _retrain_mean(request, name) for key, name in _UTILITY.items()}
+    found |= {kind: ratio, f"{kind}_limit": largest_ratio(request)}
     texts = {name: f"{value:.4f}" for name, value in found.items() if value is not None}
     return texts | {"retrains": str(0 if at_retrain is None else at_retrain.seeds)}
 
 
 def _retrain_mean(request: Request, name: str) -> float | None:
+    """The mean of a figure over the Retrains; None if the models do not have the figure."""
     figures: tuple[Figure, ...] = next(
         each.figures for each in request.methods if each.name == request.chosen
     )
-    return next(each.retrain_mean for each in figures if each.name == name)
+    return next((each.retrain_mean for each in figures if each.name == name), None)

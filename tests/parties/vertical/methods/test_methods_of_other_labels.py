@@ -88,6 +88,26 @@ def test_default_method_holds_for_a_number() -> None:
     assert fixed.unlearning.method == "retrain-paired"
 
 
+@pytest.mark.parametrize("task", [NUMBER, LABELS])
+@pytest.mark.parametrize(
+    ("asked", "retrains", "names"),
+    [
+        ({"retrains": 2}, 2, ("fine-tune", "top-only", "shrink-perturb", "ico-like",
+                              "short-retrain")),
+        ({"compare": ["fine-tune"]}, 3, ("fine-tune",)),
+        ({"retrains": 4, "compare": ["fine-tune", "top-only"]}, 4, ("fine-tune", "top-only")),
+        ({"retrains": 0, "compare": []}, 0, ()),
+        ({"compare": []}, 0, ()),
+    ],
+)  # fmt: skip
+def test_methods_are_compared_if_a_key_asks_for_it(
+    task: dict[str, Any], asked: dict[str, Any], retrains: int, names: tuple[str, ...]
+) -> None:
+    plan = agreement(labels=task, unlearning=asked)
+    found = validate_table(AGREEMENT, plan, Path("plan.toml"), "").unlearning
+    assert (found.method, found.retrains, found.compare) == ("retrain-local", retrains, names)
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -97,7 +117,9 @@ def test_default_method_holds_for_a_number() -> None:
             if each.only_classes and name not in ("newton-cg", "cvfu")
         ),
         ({"unlearning": {"compare": ["fine-tune", "relabel"]}}, "'relabel' cannot be used"),
-        ({"unlearning": {"method": "fine-tune", "retrains": 3}}, "unlearning.retrains compares"),
+        ({"unlearning": {"retrains": 3, "compare": ["top-only"]}}, "must contain fine-tune, beca"),
+        ({"unlearning": {"retrains": 1}}, "'retrains' must not be 1"),
+        ({"unlearning": {"retrains": 0, "compare": ["fine-tune"]}}, "'compare' must be empty"),
         ({"training": TRAINED | {"monitor": "auc", "patience": 1}}, "training.monitor = 'auc'"),
         ({"unlearn": [{"name": "some", "canaries": 3}]}, "unlearn.canaries"),
         ({"unlearn": [{"name": "some", "corrects": True}]}, "unlearn.corrects"),
@@ -105,7 +127,7 @@ def test_default_method_holds_for_a_number() -> None:
         ({"privacy": {"label_dp": {"epsilon": 1.0}}}, "privacy.label_dp"),
         ({"evaluation": {"shadows": 4}}, "evaluation.shadows"),
         ({"evaluation": {"relearn": {}}}, "evaluation.relearn"),
-        ({"requests": {"audit": "full"}}, "requests.audit = 'full'"),
+        ({"requests": {"audit": "full"}}, "but unlearning.retrains is 0"),
     ],
 )  # fmt: skip
 def test_setting_that_needs_classes_is_refused_by_name(changes: dict[str, Any], named: str) -> None:
