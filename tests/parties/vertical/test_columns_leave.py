@@ -1,0 +1,315 @@
+"""Columns of a party leave: its request, and the receipt of all parties."""
+
+import json
+import shutil
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import three_parties
+from kept_trio import TRAINING, KeptTrio, train_trio
+from three_parties import PARTIES
+
+from parties.common.errors import PolicyError
+from parties.data.party_settings import VerticalPartySettings
+from parties.requests.events import EventKind
+from parties.requests.lifecycle import RequestState, RequestView
+from parties.requests.local_desk import local_desk_of
+from parties.requests.persons import RequestPolicy
+from parties.requests.receipts import FOLDER, TRUST
+from parties.session.setup import NEWEST
+from parties.vertical.kept_model import kept_rows, party_models
+from parties.vertical.offline.local_desk import VerticalDesk
+from parties.vertical.service.departure import Departures, request_columns
+from parties.vertical.service.desk import open_desk
+from parties.vertical.service.replay import plan_replay
+from unlearning.receipts.keys import read_trust
+from unlearning.receipts.receipt import Receipt, RequestKind, decode_receipt
+from unlearning.receipts.verify import Evidence, Verification, verify
+
+FEW = {"unlearning": {"method": "fine-tune", "compare": (), "retrains": 0}}
+NEW = {"training": {**TRAINING, "continued": {"new_weights": True}}}
+POLICY = RequestPolicy(automatic=True, persons=())
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> KeptTrio:
+    """Three parties with a kept model, which tests copy."""
+    return train_trio(tmp_path_factory.mktemp("trained"), **FEW)
+
+
+@pytest.fixture
+def trio(trained: KeptTrio, tmp_path: Path) -> KeptTrio:
+    """A copy of the parties."""
+    shutil.copytree(trained.folder, tmp_path / "trio")
+    return KeptTrio(tmp_path / "trio", trained.plan)
+
+
+def drop(trio: KeptTrio, monkeypatch: pytest.MonkeyPatch, **columns: str) -> int:
+    """Parties take columns out of their settings, and all train; return the version before."""
+    before, known = newest(trio), three_parties.party_settings
+
+    def narrower(folder: Path, requests: Iterable[str] = ()) -> dict[str, VerticalPartySettings]:
+        found = known(folder, requests)
+        for name, gone in columns.items():
+            numeric = tuple(each for each in "xyz" if each not in gone)
+            data = found[name].data.model_copy(update={"numeric": numeric})
+            found[name] = found[name].model_copy(update={"data": data})
+        return found
+
+    monkeypatch.setattr(three_parties, "party_settings", narrower)
+    trio.plan = {**trio.plan, **NEW}
+    train(trio)
+    return before
+
+
+def train(trio: KeptTrio) -> None:
+    """All go on from the newest version."""
+    trio.train(versions=dict.fromkeys(trio.names, NEWEST))
+
+
+def newest(trio: KeptTrio) -> int:
+    """The number of the newest version."""
+    found: int = trio.models()["hub"].newest_version().number
+    return found
+
+
+def views(trio: KeptTrio, name: str = "hub") -> list[RequestView]:
+    """The requests which say that columns left."""
+    with closing(trio.desk(name)) as desk:
+        return [each for each in desk.requests() if each.content.kind == "columns"]
+
+
+def folder_of(trio: KeptTrio, name: str) -> Path:
+    """The folder of a party's receipts."""
+    return trio.folder / "runs" / "trio" / name / FOLDER
+
+
+def checked(
+    trio: KeptTrio, name: str, request: str, evidence: Evidence | None = None
+) -> Verification:
+    """What ``vfl-verify`` finds in a receipt of one party, with that party's keys."""
+    folder = folder_of(trio, name)
+    content = (folder / f"{request}.json").read_bytes()
+    found = verify(content, read_trust((folder / TRUST).read_bytes()), evidence)
+    assert found.findings == []
+    return found
+
+
+def receipts(trio: KeptTrio) -> Receipt:
+    """The one receipt of columns that left, which is the same at every party."""
+    (request,) = {min(each.batch) for each in views(trio)}
+    found = [checked(trio, name, request).receipt for name in trio.names]
+    assert found[0] is not None
+    assert all(each == found[0] for each in found)
+    return found[0]
+
+
+def test_all_parties_sign_how_many_columns_left_and_what_they_erased(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = drop(trio, monkeypatch, left="z")
+    trio.carry_out()
+    (view,) = views(trio)
+    assert (view.origin, view.state) == ("left", RequestState.CERTIFIED)
+    receipt = receipts(trio)
+    (request,) = receipt.requests
+    assert (request.kind, request.origin, request.columns_left) == (RequestKind.COLUMNS, "left", 1)
+    assert (request.count_bucket, request.subjects_root) == ("0", None)
+    assert (receipt.version_before, receipt.version_after) == (before, before + 1)
+    assert (receipt.guarantee.kind.value, receipt.method) == ("exact", "training-without-columns")
+    assert [each.party for each in receipt.statements] == sorted(PARTIES)
+    for each in receipt.statements:
+        assert f"model-{before}" in [item.id for item in each.artefacts_destroyed]
+        assert each.model_before != each.model_after
+    with closing(trio.desk("right")) as desk:
+        export = b"".join(each + b"\n" for each in desk.journal.since({}))
+    found = checked(trio, "hub", view.id, Evidence(journal=export))
+    assert found.notes == [
+        "left states that 1 of its column left; no other party knows its columns"
+    ]
+    page = " ".join((folder_of(trio, "hub") / f"{view.id}.html").read_text().split())
+    assert "trained it again without 1 column of left" in page
+
+
+def test_names_of_columns_stay_at_their_owner(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in PARTIES:
+        path = trio.folder / f"{name}.csv"
+        path.write_text(path.read_text().replace("id,x,y,z", "id,x,y,salary", 1))
+    known = three_parties.party_settings
+    spans = dict.fromkeys(("x", "y", "salary"), (-4.0, 8.0))
+
+    def named(folder: Path, requests: Iterable[str] = ()) -> dict[str, VerticalPartySettings]:
+        found = known(folder, requests)
+        for name, each in found.items():
+            data = each.data.model_copy(update={"ranges": spans})
+            found[name] = each.model_copy(update={"data": data})
+        return found
+
+    monkeypatch.setattr(three_parties, "party_settings", named)
+    shutil.rmtree(trio.folder / "runs")
+    trio.train()
+    drop(trio, monkeypatch, left="salary")
+    trio.carry_out()
+    (view,) = views(trio)
+    for name in PARTIES:
+        us = trio.party(name)
+        with local_desk_of(us, open_desk(us, us.agreement), POLICY) as local:
+            desk = VerticalDesk(us, local.desk, POLICY, local.subjects, local.forgotten)
+            assert list(desk.columns_that_left(view)) == ["salary"] * (name == "left")
+        for path in (trio.folder / "runs" / "trio" / name).rglob("*"):
+            assert not path.is_file() or b"salary" not in path.read_bytes() or name != "hub", path
+
+
+def test_columns_of_two_parties_have_one_receipt(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them is the active party."""
+    drop(trio, monkeypatch, hub="x", right="yz")
+    trio.policies = {"left": "roles"}  # but no person decides about columns that left
+    trio.carry_out()
+    assert receipts(trio).columns_left == {"hub": 1, "right": 2}
+    assert len(views(trio)) == 2
+
+
+def test_a_party_and_columns_leave_with_one_training(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parties = {name: each for name, each in trio.plan["parties"].items() if name != "right"}
+    trio.plan = {**trio.plan, "parties": parties}
+    drop(trio, monkeypatch, left="z")
+    trio.carry_out()
+    assert receipts(trio).columns_left == {"left": 1}
+    with closing(trio.desk("left")) as desk:
+        departures = [each for each in desk.requests() if each.content.kind == "party"]
+        ordered = [
+            event.request for event in desk.journal.events() if event.kind is EventKind.COMPLETED
+        ]
+    (departure,) = departures
+    assert departure.state is RequestState.CERTIFIED
+    found = {each: checked(trio, "left", each).receipt for each in ordered}
+    first, second = (found[each] for each in ordered)
+    assert first is not None
+    assert second is not None
+    assert second.prev_receipt_hash == first.digest
+    train(trio)
+
+
+def test_new_columns_and_lost_rows_need_no_receipt(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model starts from new weights, but no column left."""
+    drop(trio, monkeypatch)
+    trio.carry_out()
+    assert views(trio) == []
+    train(trio)
+
+
+def test_the_owner_trains_only_after_the_receipt(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop(trio, monkeypatch, left="yz")
+    with pytest.raises(PolicyError, match="first one without 2 columns of left, and the receipt"):
+        train(trio)
+    trio.carry_out()
+    train(trio)
+    trio.carry_out()
+    assert len(views(trio)) == 1  # columns leave once
+
+
+@pytest.mark.parametrize("events", [1, 2, 3, 4, 5, 6, 8, 12])
+def test_a_crash_of_the_active_party_changes_nothing(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch, events: int
+) -> None:
+    """After some messages of the first session that follows the training."""
+    before = drop(trio, monkeypatch, left="z")
+    trio.carry_out(crash=events)
+    trio.carry_out()
+    (view,) = views(trio)
+    assert view.state is RequestState.CERTIFIED
+    assert (receipts(trio).version_before, len(receipts(trio).requests)) == (before, 1)
+
+
+def test_a_start_finds_the_request_of_a_crashed_one(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner and the active party crash after each of their own events."""
+    drop(trio, monkeypatch, hub="x", left="z")
+    for name in ("left", "left", "hub", "hub"):
+        us = trio.party(name)
+        with closing(trio.desk(name)) as desk:
+            request_columns(us, party_models(us), desk)
+    hub = trio.party("hub")
+    with closing(trio.desk("hub")) as desk:
+        assert not Departures(hub, party_models(hub), desk).record()
+    first = {each.id for name in ("hub", "left") for each in views(trio, name)}
+    assert len(first) == 2
+    trio.carry_out()
+    assert {each.id for each in views(trio)} == first
+    again = trio.party("left", serves=False, replays=min(first))
+    with (
+        closing(trio.desk("left")) as desk,
+        pytest.raises(PolicyError, match="says that columns of (hub|left) left: it was carried"),
+    ):
+        plan_replay(again, desk)
+
+
+def test_other_requests_wait_and_follow(trio: KeptTrio, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch would erase the version of the columns' receipt."""
+    drop(trio, monkeypatch, left="z")
+    made = newest(trio)
+    asked = trio.request("right", list(kept_rows(trio.models()["right"]).values())[:2])
+    trio.carry_out()
+    assert receipts(trio).version_after == made
+    view = trio.view("left", asked)
+    assert (view.state, view.version_before) == (RequestState.CERTIFIED, made)
+    train(trio)
+
+
+def test_a_later_version_keeps_what_proves_that_columns_left(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a batch had started first: the version of the columns' receipt is erased."""
+    drop(trio, monkeypatch, left="z")
+    made = newest(trio)
+    trio.request("left", list(kept_rows(trio.models()["left"]).values())[:2])
+    with monkeypatch.context() as patched:
+        patched.setattr(Departures, "record", lambda _: True)
+        trio.carry_out()
+    assert min(each.number for each in trio.models()["right"].files()) > made
+    trio.carry_out()
+    assert receipts(trio).version_after == made
+    train(trio)
+
+
+def test_no_party_approves_columns_of_a_version_that_used_the_one_before(trio: KeptTrio) -> None:
+    """The training went on from the parameters, which depend on all columns."""
+    train(trio)
+    trio.request("left", kind="columns", columns=1, version=newest(trio), subjects_root=None)
+    trio.carry_out()
+    (view,) = views(trio, "right")
+    assert view.state is RequestState.REJECTED
+    assert "used no parameter of an earlier version" in view.reason
+
+
+def test_a_lost_receipt_is_written_again_from_the_journal(
+    trio: KeptTrio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop(trio, monkeypatch, left="z")
+    trio.carry_out()
+    (view,) = views(trio)
+    path = folder_of(trio, "right") / f"{view.id}.json"
+    content = path.read_bytes()
+    path.unlink()
+    us = trio.party("right")
+    with local_desk_of(us, open_desk(us, us.agreement), POLICY):
+        assert path.read_bytes() == content
+    path.unlink()
+    trio.plan = {**trio.plan, "training": TRAINING}  # without new_weights: another agreement
+    us = trio.party("right")
+    with local_desk_of(us, open_desk(us, us.agreement), POLICY) as local:
+        assert local.desk.lacks_receipt(view)
+    assert json.loads((folder_of(trio, "left") / path.name).read_bytes())["receipt_id"] == view.id
