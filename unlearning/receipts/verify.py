@@ -107,8 +107,7 @@ def verify(data: bytes, trust: TrustFile, evidence: Evidence | None = None) -> V
 def _notes_on_columns(receipt: Receipt) -> Iterator[str]:
     """Yield what the receipt says about columns that left, and who erased nothing."""
     for name, count in receipt.columns_left.items():
-        noun = "column" if count == 1 else "columns"
-        yield f"{name} states that {count} of its {noun} left; no other party knows its columns"
+        yield f"{name} states that {count} of its columns left; no other party knows its columns"
     before = f"model-{receipt.version_before}"
     for each in receipt.statements if receipt.columns_left else ():
         if before not in [item.id for item in each.artefacts_destroyed]:
