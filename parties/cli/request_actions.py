@@ -749,7 +749,8 @@ class CheckedReceipt:
         path: the file.
         page: the page that shows it.
         receipt: its content.
-        notes: a sentence for each party that left and has stated nothing.
+        notes: a sentence for each party that left and has stated nothing, and for each party whose
+            columns left.
     """
 
     path: Path

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import three_parties
 from kept_trio import TRAINING, KeptTrio, train_trio
+from request_federation import write_trio
 from three_parties import PARTIES
+from watched_party import Watch
 
 from parties.common.errors import PolicyError
 from parties.data.party_settings import VerticalPartySettings
@@ -312,3 +314,32 @@ def test_a_lost_receipt_is_written_again_from_the_journal(
     with local_desk_of(us, open_desk(us, us.agreement), POLICY) as local:
         assert local.desk.lacks_receipt(view)
     assert json.loads((folder_of(trio, "left") / path.name).read_bytes())["receipt_id"] == view.id
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_columns_of_a_process_leave_in_spite_of_kills(tmp_path: Path) -> None:
+    whole, out = write_trio(tmp_path), tmp_path / "out"
+    whole.train(out)
+    fewer = whole.changed(
+        'settings.left.data.numeric=["x", "y"]', "training.continued.new_weights=true"
+    )
+    fewer.train(out, more=["--from", "newest"])
+    shutil.copytree(out, tmp_path / "trained")
+    for name, kill_at in (("left", 3), ("left", 12), ("hub", 12), ("hub", 24), ("right", 20)):
+        shutil.rmtree(out)
+        shutil.copytree(tmp_path / "trained", out)
+        watches = {name: Watch(tmp_path / f"{name}-{kill_at}.log", kill_at)}
+        with fewer.serve(out, watches) as service:
+            service.running[name].join(120)
+            assert service.running[name].exitcode == -9
+            service.start(name)
+            fewer.wait_certified(service, '"kind":"columns"')
+        found = fewer.receipts(out, '"kind":"columns"')
+        assert len({path.read_bytes() for path in found.values()}) == 1
+        with fewer.desk("right", out) as desk:
+            (view,) = [each for each in desk.requests() if each.content.kind == "columns"]
+        assert (view.origin, view.starts, view.content.columns) == ("left", 1, 1)
+        path = found["hub"]
+        checked = verify(path.read_bytes(), read_trust(path.with_name(TRUST).read_bytes()))
+        assert checked.findings == []
