@@ -190,9 +190,9 @@ def lost_receipt(view: RequestView, party: str) -> tuple[str, str]:
     name = f"{min(view.batch)}.json"
     others = sorted(view.signatures - {party})
     return (
-        f"the file {name} of a receipt is lost, and cannot be written again from the journal, "
-        "because the agreement has changed since",
-        f"copy {FOLDER}/{name} from the folder of {' or '.join(others) or 'a backup'}: it has the "
+        f"the file {name} of a receipt is lost, and cannot be written again from the journal: "
+        "the agreement, or the key of a party, is another one than at that time",
+        f"copy {FOLDER}/{name} from the folder of {' or '.join([*others, 'a backup'])}: it has the "
         "same bytes; vfl unlearn receipt checks it",
     )
 

@@ -273,7 +273,7 @@ def test_a_receipt_that_is_lost_after_a_party_left_is_named(leaving: Leaving) ->
         assert local.desk.lacks_receipt(view)
         message, hint = lost_receipt(view, "hub")
     assert f"{earlier}.json of a receipt is lost" in message
-    assert "from the folder of left:" in hint
+    assert "from the folder of left or a backup:" in hint
     leaving.trio.carry_out()  # the service starts, too
 
 
