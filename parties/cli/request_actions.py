@@ -54,7 +54,7 @@ from parties.requests.persons import (
     decision_message,
     read_person_key,
 )
-from parties.requests.receipts import FOLDER, TRUST
+from parties.requests.receipts import FOLDER, TRUST, lost_receipt
 from parties.requests.subjects import (
     Subject,
     SubjectClass,
@@ -410,7 +410,7 @@ def list_requests(local: LocalDesk, console: Console) -> None:
     """Print one line for each request."""
     for view in local.desk.requests():
         fields = _fields(local, view)
-        kind = f"{view.content.kind} {view.content.party or ''}"
+        kind = f"{view.content.kind} {view.content.party or view.content.columns or ''}"
         console.print(
             f"{view.id}  {view.state.value:11}  due {fields['due_at'][:10]}  "
             f"{kind:11}  {_row_count(view):>7} rows  from {view.origin}" + _alarm(fields),
@@ -422,11 +422,13 @@ def list_requests(local: LocalDesk, console: Console) -> None:
 def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: bool) -> None:
     """Print what is known about one request; with ``with_ids``, also its IDs and their classes.
 
+    The names of columns that left are printed at their owner only.
+
     Raises:
         StorageError: this party has no IDs of the request.
     """
     view = view_of(local, request)
-    fields = _fields(local, view)
+    fields = _fields(local, view) | _own_fields(local, view)
     subjects = local.subjects.of(view.id)
     if subjects is not None:
         vertical = isinstance(local.party.agreement, VerticalAgreement)
@@ -434,6 +436,8 @@ def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: 
         fields |= {"found": count_classes(subjects, unused)}
     lines = [f"{name.replace('_', ' ')}: {_shown(value)}" for name, value in fields.items()]
     console.print("\n".join(lines), event="request", **fields)
+    if local.desk.lacks_receipt(view):
+        console.warn("; ".join(lost_receipt(view, local.party.name)))
     if with_ids:
         if subjects is None:
             raise StorageError(
@@ -441,6 +445,16 @@ def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: 
                 f"only {view.origin} has the IDs, until its record is purged",
             )
         _print_subjects(subjects, console)
+
+
+def _own_fields(local: LocalDesk, view: RequestView) -> dict[str, Any]:
+    """What only this party knows of a request: the file of its receipt, and names of columns."""
+    path = local.party.state / FOLDER / f"{min(view.batch, default=view.id)}.json"
+    known = view.state in CARRIED_OUT and path.exists()
+    fields: dict[str, Any] = {"receipt_file": str(path) if known else None}
+    if isinstance(local, VerticalDesk) and (names := local.columns_that_left(view)):
+        fields["column_names"] = names
+    return fields
 
 
 def _print_subjects(subjects: Iterable[Subject], console: Console) -> None:
@@ -735,7 +749,8 @@ class CheckedReceipt:
         path: the file.
         page: the page that shows it.
         receipt: its content.
-        notes: a sentence for each party that left and has stated nothing.
+        notes: a sentence for each party that left and has stated nothing, and for each party whose
+            columns left.
     """
 
     path: Path
@@ -759,6 +774,8 @@ def checked_receipt(local: LocalDesk, request: str) -> CheckedReceipt:
             f"the request {request} has no receipt yet: it is {view.state.value}",
             "see vfl unlearn show; a receipt exists when every party has signed",
         )
+    if local.desk.lacks_receipt(view):
+        raise StorageError(*lost_receipt(view, local.party.name))
     folder = local.party.state / FOLDER
     path = folder / f"{min(view.batch)}.json"
     try:
@@ -772,7 +789,8 @@ def checked_receipt(local: LocalDesk, request: str) -> CheckedReceipt:
     if found.findings or found.receipt is None:
         raise IntegrityError(
             f"{path} is not valid: {'; '.join(each.message for each in found.findings)}",
-            "remove the file, and start vfl serve, which writes it again from the journal",
+            "remove the file, and start vfl serve: it writes the receipt again, or says from which "
+            "party to copy it",
         )
     return CheckedReceipt(path, path.with_suffix(".html"), found.receipt, found.notes)
 
@@ -1065,6 +1083,7 @@ def _fields(local: LocalDesk, view: RequestView) -> dict[str, Any]:
         "origin": view.origin,
         "kind": content.kind,
         "leaves": content.party,
+        "columns": content.columns,
         "classes": list(content.classes),
         "rows": None if _row_count(view) == "?" else int(_row_count(view)),
         "ground": content.ground,

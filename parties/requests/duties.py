@@ -41,6 +41,7 @@ from parties.requests.receipts import (
     build_receipt,
     departure_of,
     left_parties,
+    lost_receipt,
     read_receipt,
     set_aside,
     signed_receipt,
@@ -107,6 +108,7 @@ class RequestDesk:
         self.forgotten = ForgottenList(self.journal.database, party.keys)
         self.notifications = NotificationStore(self.journal.database, party.keys)
         self._reminded: set[tuple[str, int]] = set()
+        self._lost = set[str]()  # requests of whose receipts this desk has warned
 
     def forget_ids(self, ids: Sequence[bytes], requests: Sequence[str]) -> None:
         """Add the IDs of the rows that these requests forget to the list of forgotten IDs.
@@ -164,7 +166,7 @@ class RequestDesk:
         Raises:
             StorageError: the version is older than requests that a later training preceded.
         """
-        views = [each for each in self.requests() if each.content.kind != "party"]
+        views = [each for each in self.requests() if not each.content.by_training]
         running = [each for each in views if each.state is RequestState.RUNNING]
         if running:
             return tuple(each for each in views if each.id in running[0].batch)
@@ -272,9 +274,9 @@ class RequestDesk:
         """Approve requests, and reject those whose requester's signature is not valid.
 
         Nothing is decided unless the policy is automatic. Where persons are separate, a person
-        decides about the party's own requests. No person decides about a party that left: the
-        training without it has taken place. Another process of this party may do the same, so the
-        caller has opened a transaction.
+        decides about the party's own requests. No person decides about a party or columns that
+        left: the training without them has taken place. Another process of this party may do the
+        same, so the caller has opened a transaction.
         """
         decided = {
             event.request
@@ -284,7 +286,7 @@ class RequestDesk:
         }
         for view in self.requests():
             own = self.rules.separate_persons and view.origin == self._party.name
-            by_person = view.content.kind != "party" and (own or not self._automatic)
+            by_person = not view.content.by_training and (own or not self._automatic)
             if view.state not in _UNDECIDED or view.id in decided or by_person:
                 continue
             reason = self._refusal(view)
@@ -337,7 +339,11 @@ class RequestDesk:
         if (folder / f"{view.id}.json").exists():
             return
         receipt = self.receipt(view)
-        if receipt is not None and not receipt.parties_without_signature:
+        if receipt is None or receipt.parties_without_signature:
+            if self.lacks_receipt(view) and view.id not in self._lost:
+                self._lost.add(view.id)
+                self._party.progress.warn("; ".join(lost_receipt(view, self._party.name)))
+        else:
             # The receipt comes last: its file shows that nothing is left to write.
             left = left_parties(self.requests(), self.rules.parties)
             write_trust(folder, self._federation.name, self.keys.known, left)
@@ -346,9 +352,15 @@ class RequestDesk:
             path = write_receipt(folder, receipt)
             self._party.progress.note(f"receipt of {len(view.batch)} requests: {path}")
 
+    def lacks_receipt(self, view: RequestView) -> bool:
+        """Return whether this party has signed the receipt of a request, and its file is lost."""
+        if view.state not in CARRIED_OUT or self._party.name not in view.signatures:
+            return False
+        return not (self._party.state / FOLDER / f"{min(view.batch)}.json").exists()
+
     def _expect_notifications(self, view: RequestView) -> None:
         """Record that the recipients in the party's settings are to be notified of a batch."""
-        names = dict.fromkeys(self._recipients if view.content.kind != "party" else ())
+        names = dict.fromkeys(() if view.content.by_training else self._recipients)
         for request in view.batch:
             purged = self._party.name in self.request(request).purged
             if names and not purged and self.notifications.of(request) is None:

@@ -96,11 +96,13 @@ class RequestedBody(EventBody):
     # rows: rows by index. label, labels_part: all rows of classes, or a fraction of each. client:
     # rows of the client that is the origin: all, or a fraction, or those of classes. correction:
     # rows by index, whose labels are replaced; the origin has the labels. party: the columns of a
-    # party that left, by a training without it; no rows.
-    kind: Literal["rows", "label", "labels_part", "client", "correction", "party"]
+    # party that left, by a training without it; no rows. columns: some columns of the origin, by a
+    # training without them; no rows.
+    kind: Literal["rows", "label", "labels_part", "client", "correction", "party", "columns"]
     rows: tuple[Whole, ...] | None = None  # ascending indices into the common order
     party: PartyName | None = None  # the party that left
-    version: Whole | None = None  # number of the first version without the party that left
+    version: Whole | None = None  # number of the first version without the party or the columns
+    columns: Annotated[int, Field(ge=1, lt=2**31)] | None = None  # how many left
     classes: tuple[Text, ...] = ()
     fraction: FractionText = "1"  # of the training rows of the classes
     seed: Whole = 0
@@ -119,6 +121,11 @@ class RequestedBody(EventBody):
     def has_list(self) -> bool:
         """Whether the origin, a client, names its rows in a list that no other party sees."""
         return self.count is not None
+
+    @property
+    def by_training(self) -> bool:
+        """Whether a training carried out the request: a party or columns left."""
+        return self.kind in ("party", "columns")
 
 
 class JournaledBody(EventBody):
@@ -475,17 +482,26 @@ def _check_meaning(event: Event) -> None:
 
 def _check_requested(body: RequestedBody) -> None:
     """Raise ``ValueError`` if a request names other things than its kind does."""
-    leaves, by_index = body.kind == "party", body.kind in ("rows", "correction")
-    by_rows = leaves or by_index
+    by_index = body.kind in ("rows", "correction")
+    by_rows = body.by_training or by_index
     names_classes = body.kind == "client" or by_rows is not bool(body.classes)
     if by_rows is not (body.rows is not None) or not names_classes:
         raise ValueError("a request needs either rows or classes, as its kind says")
-    if {leaves} != {body.party is not None, body.version is not None}:
-        raise ValueError("a request of the kind party, and no other, names party and version")
-    if leaves and body.rows:
-        raise ValueError("a request of the kind party has no rows")
+    _check_leaving(body)
     if by_index and body.subjects_root is None:
         raise ValueError("a request for rows needs the root of its subjects")
     listed = (body.kind, body.classes, body.fraction) == ("client", (), "1")
     if body.count is not None and not (listed and body.subjects_root is not None):
         raise ValueError("only a client's list, with the root of its subjects, has a number")
+
+
+def _check_leaving(body: RequestedBody) -> None:
+    """Raise ``ValueError`` if a request names a party, a version or columns against its kind."""
+    if (body.kind == "party") is not (body.party is not None):
+        raise ValueError("a request of the kind party, and no other, names a party")
+    if (body.kind == "columns") is not (body.columns is not None):
+        raise ValueError("a request of the kind columns, and no other, has their number")
+    if body.by_training is not (body.version is not None):
+        raise ValueError("a request of the kind party or columns, and no other, names a version")
+    if body.by_training and body.rows:
+        raise ValueError("a request of the kind party or columns has no rows")

@@ -374,11 +374,11 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
 def _rules_of(asked: Event, rules: RequestRules) -> RequestRules:
     """Return the rules of one request, which the event ``asked`` made.
 
-    A departure needs no persons: the training without the party has taken place.
+    If a party or columns left, no persons are needed: the training without them has taken place.
     """
     found = rules.on(asked.time[:10])
-    departs = cast(RequestedBody, asked.body).kind == "party"
-    return replace(found, separate_persons=rules.separate_persons and not departs)
+    trained = cast(RequestedBody, asked.body).by_training
+    return replace(found, separate_persons=rules.separate_persons and not trained)
 
 
 def _ready_at(

@@ -102,6 +102,8 @@ def build_receipt(
 ) -> Receipt | None:
     """Build the receipt of the batch of ``view``; None if a party has not stated its part yet.
 
+    None also if the agreement named other parties at that time.
+
     Args:
         federation: what receipts say about the federation.
         view: a verified request of the batch.
@@ -112,7 +114,7 @@ def build_receipt(
     batch = [views[each] for each in view.batch]
     version = view.version_after
     stated = _statements(events, batch, version)
-    if version is None or stated.keys() < set(federation.roles):
+    if version is None or stated.keys() != set(federation.roles):
         return None
     if any(each.version_after != version for each in batch):
         return None
@@ -183,6 +185,23 @@ def write_receipt(folder: Path, receipt: Receipt) -> Path:
     return path
 
 
+def lost_receipt(view: RequestView, party: str) -> tuple[str, str]:
+    """What to say of a receipt whose file is lost, and what to do: a message and a hint.
+
+    Args:
+        view: a certified request of the batch.
+        party: the party that lost the file.
+    """
+    name = f"{min(view.batch)}.json"
+    others = sorted(view.signatures - {party})
+    return (
+        f"the file {name} of a receipt is lost, and cannot be written again from the journal: "
+        "the agreement, or the key of a party, is another one than at that time",
+        f"copy {FOLDER}/{name} from the folder of {' or '.join([*others, 'a backup'])}: it has the "
+        "same bytes; vfl unlearn receipt checks it",
+    )
+
+
 def set_aside(folder: Path, name: str, digest: str) -> None:
     """Rename the receipt ``name`` and its page if it is an earlier one than that of ``digest``.
 
@@ -208,7 +227,8 @@ def read_receipt(path: Path) -> Receipt:
     except ReceiptError as error:
         raise IntegrityError(
             f"{path} is not valid: {error}",
-            "remove the file, and start vfl serve, which writes it again from the journal",
+            "remove the file, and start vfl serve: it writes the receipt again, or says from which "
+            "party to copy it",
         ) from error
 
 
@@ -373,18 +393,19 @@ def _request(view: RequestView, events: Sequence[Event]) -> ReceiptRequest:
         subjects_root=content.subjects_root,
         count_bucket=count_bucket(len(view.rows or ()) if view.count is None else view.count),
         departure=_departure(view, events),
+        columns_left=content.columns,
     )
 
 
 def _settings_hash(federation: Federation, view: RequestView) -> str:
     """Digest of the settings of the method; a training has those of the whole agreement."""
-    return federation.plan_hash if view.content.kind == "party" else federation.params_hash
+    return federation.plan_hash if view.content.by_training else federation.params_hash
 
 
 def _statement(name: str, event: Event, batch: Iterable[RequestView]) -> PartyStatement:
     """The statement of a party; only a request that forgets rows extends the forgotten list."""
     body, time = cast(StatedBody, event.body), _minute(event.time)
-    forgets = any(not each.corrects and each.content.kind != "party" for each in batch)
+    forgets = any(not each.corrects and not each.content.by_training for each in batch)
     listed = Retained(
         id="forgotten-list",
         kind=ArtefactKind.FORGOTTEN_LIST,

@@ -23,8 +23,10 @@ from parties.vertical.engine.party_state import PartyState, unpack_ids
 from parties.vertical.forgotten_rows import newest_request_version, request_rules
 
 # Keys in the facts of a version: the version of which no parameter was used; the parties that left;
-# whether this party joined with the version; the facts of the last version without a party.
-REPLACES, LEFT, JOINED, DEPARTURE = "replaces", "left", "joined", "departure"
+# the names of this party's columns that left; whether this party joined with the version; the facts
+# of the last version that used no parameter of an earlier one.
+REPLACES, LEFT, COLUMNS, JOINED = "replaces", "left", "columns", "joined"
+REPLACEMENT = "departure"
 _AGAIN = "train again without --from"
 
 
@@ -95,31 +97,38 @@ def replaced(party: VerticalParty, *, uses_kept: bool) -> dict[str, Any]:
     return {
         REPLACES: base.number,
         LEFT: sorted(set(base.parties) - party.agreement.parties.keys()),
+        COLUMNS: columns_that_left(base, party.holding),
         "before": base.digest if isinstance(base, KeptPart) else "",
         "older": party_models(party).contents(),
     }
 
 
-def newest_departure(store: ModelStore) -> Mapping[str, Any] | None:
-    """The facts of the newest version that was the first one without a party; None if none was.
+def newest_replacement(store: ModelStore) -> Mapping[str, Any] | None:
+    """The facts of the newest version that replaced the one before; None if none did.
 
-    They also have the ``number`` of that version. Versions that requests made keep the facts, so
-    they are known after that version is erased.
+    No parameter of the earlier version was used, because a party, columns or rows left. The facts
+    also have the ``number`` of the version. Versions that requests made keep the facts, so they are
+    known after that version is erased.
     """
     for each in reversed(store.files()):
-        own = {} if each.version is None else each.version.own
-        if own.get(LEFT):
-            return {**own, "number": each.number}
-        if DEPARTURE in own:
-            found: Mapping[str, Any] = own[DEPARTURE]
+        if found := _replacement(each):
             return found
     return None
 
 
-def kept_departure(store: ModelStore) -> dict[str, Any]:
-    """What a version that requests make keeps of the newest departure; empty if no party left."""
-    found = newest_departure(store)
-    return {} if found is None else {DEPARTURE: found}
+def _replacement(version: StoredFile) -> Mapping[str, Any]:
+    """The facts of the newest replacement that a version knows; empty if it knows none."""
+    own = {} if version.version is None else version.version.own
+    if REPLACES in own:
+        return {**own, "number": version.number}
+    kept: Mapping[str, Any] = own.get(REPLACEMENT, {})
+    return kept
+
+
+def kept_replacement(store: ModelStore) -> dict[str, Any]:
+    """What a version that requests make keeps of the newest replacement; empty without one."""
+    found = newest_replacement(store)
+    return {} if found is None else {REPLACEMENT: found}
 
 
 def departures(views: Iterable[RequestView], version: int, hub: str) -> dict[str, RequestView]:
@@ -135,6 +144,23 @@ def departures(views: Iterable[RequestView], version: int, hub: str) -> dict[str
         and each.origin == hub
         and each.state not in ENDED
     }
+
+
+def columns_requests(
+    views: Iterable[RequestView], version: int, origin: str | None = None
+) -> list[RequestView]:
+    """The requests which say that ``version`` is the first one without some columns.
+
+    Those that were rejected or withdrawn do not count. ``origin``: only those of this party.
+    """
+    return [
+        each
+        for each in views
+        if each.content.kind == "columns"
+        and each.content.version == version
+        and origin in (None, each.origin)
+        and each.state not in ENDED
+    ]
 
 
 def erase_replaced_models(party: VerticalParty) -> None:
@@ -214,7 +240,7 @@ def read_kept_part(party: StartedParty, agreement: VerticalAgreement) -> KeptPar
         StorageError: there is no such version, or it was trained with another agreement.
         IntegrityError: no file of the store can be read.
         PolicyError: the version still knows rows that a request made the model forget, or the
-            receipt of a party that left is missing.
+            receipt of a party or of columns that left is missing.
     """
     _refuse_other_trainings(agreement)
     store = model_store(party.state, party.name, agreement, party.keys)
@@ -246,21 +272,24 @@ def read_kept_part(party: StartedParty, agreement: VerticalAgreement) -> KeptPar
 def _refuse_unrecorded_departure(
     party: StartedParty, agreement: VerticalAgreement, chosen: StoredFile
 ) -> None:
-    """Refuse to go on from a version without a party, before the departure has a receipt."""
-    own = {} if chosen.version is None else chosen.version.own
-    found = {**own, "number": chosen.number} if own.get(LEFT) else own.get(DEPARTURE, {})
+    """Refuse to go on from a version without a party or own columns before this has a receipt."""
+    found = _replacement(chosen)
     left = set(found.get(LEFT, ())) - agreement.parties.keys()
-    if not left:
+    columns = len(found.get(COLUMNS, ()))
+    if not left and not columns:
         return
     with journal_of(party) as journal:
         events = [] if journal is None else journal.events()
-    views = requests_of(events, request_rules(agreement))
-    recorded = departures(views, found["number"], agreement.active)
-    missing = left - {name for name, each in recorded.items() if each.state in CARRIED_OUT}
+    views, number = requests_of(events, request_rules(agreement)), found["number"]
+    recorded = departures(views, number, agreement.active)
+    missing = sorted(left - {name for name, each in recorded.items() if each.state in CARRIED_OUT})
+    own = columns_requests(views, number, party.name)
+    if columns and not any(each.state in CARRIED_OUT for each in own):
+        missing.append(columns_of(columns, party.name))
     if missing:
         raise PolicyError(
-            f"version {found['number']} is the first one without {', '.join(sorted(missing))}, and "
-            "the receipt of this is missing",
+            f"version {number} is the first one without {', '.join(missing)}, and the receipt of "
+            "this is missing",
             "start vfl serve at every party first: it makes the receipt",
         )
 
@@ -342,6 +371,24 @@ def _reason_to_start_anew(agreement: VerticalAgreement, entries: Mapping[str, An
     return "training.continued.new_weights" if agreement.training.continued.new_weights else ""
 
 
+def _columns_of_version(base: KeptPart) -> set[str]:
+    """The names of this party's columns with which a version was trained."""
+    if base.statistics is None:
+        return set()
+    fitted = read_statistics(base.statistics)
+    return {*fitted.numeric, *fitted.categorical}
+
+
+def columns_that_left(base: KeptPart, holding: Holding) -> list[str]:
+    """The names of this party's columns that the version ``base`` knows and ``holding`` lacks."""
+    return sorted(_columns_of_version(base) - {*holding.numeric, *holding.categorical})
+
+
+def columns_of(count: int, name: str) -> str:
+    """A number of columns of a party, in words."""
+    return f"{count} column{'s' * (count != 1)} of {name}"
+
+
 def refuse_other_columns(base: KeptPart, holding: Holding, name: str) -> None:
     """Refuse to go on from parameters that were learned from other columns of this party.
 
@@ -355,9 +402,7 @@ def refuse_other_columns(base: KeptPart, holding: Holding, name: str) -> None:
     """
     if base.anew or base.statistics is None:
         return
-    fitted = read_statistics(base.statistics)
-    then = {*fitted.numeric, *fitted.categorical}
-    now = {*holding.numeric, *holding.categorical}
+    then, now = _columns_of_version(base), {*holding.numeric, *holding.categorical}
     words = [f"without {', '.join(sorted(now - then))}"] if now - then else []
     words += [f"with {', '.join(sorted(then - now))}"] if then - now else []
     if words:

@@ -27,7 +27,7 @@ from parties.vertical.engine.party_state import NetworkBuilder, PartyState
 from parties.vertical.kept_model import (
     digest_before,
     erase_replaced_models,
-    kept_departure,
+    kept_replacement,
     party_models,
     replaced,
     report_kept_model,
@@ -299,7 +299,7 @@ class PassiveSession:
         )
         facts = decode(order.version, VersionFacts, own=own)
         if facts.made_by == "requests":
-            facts = replace(facts, own=own | kept_departure(store))
+            facts = replace(facts, own=own | kept_replacement(store))
         store.write(order.checkpoint, self.run, whole, facts)
         self._before = ""
 

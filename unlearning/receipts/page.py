@@ -166,6 +166,7 @@ def receipt_page(
             requests=[(each, _removed(each, receipt.version_after)) for each in receipt.requests],
             departures=_departures(receipt, later),
             left=_joined([each.party for each in receipt.departures]),
+            columns=_joined([_columns(*each) for each in receipt.columns_left.items()]),
             guarantee=_guarantee(receipt),
             audit=_AUDITS[receipt.audit.level],
             unsigned=receipt.parties_without_signature,
@@ -227,6 +228,13 @@ def _removed(request: ReceiptRequest, version: int) -> str:
             "was trained without them, from new weights. No parameter of an earlier version was "
             "used."
         )
+    if request.columns_left is not None:
+        columns = _columns(request.origin, request.columns_left)
+        return (
+            f"{columns}, as {request.origin} states; no other organisation knows its columns. "
+            f"Version {version} of the model was trained without them, from new weights. No "
+            "parameter of an earlier version was used."
+        )
     count = request.count_bucket.replace("-", " to ")
     rows = "1 row" if count == "1" else f"{count} rows"
     if request.kind is RequestKind.ROWS:
@@ -241,9 +249,14 @@ def _removed(request: ReceiptRequest, version: int) -> str:
     return f"{whole} with the label {labels} had to be removed; {rows} were in the model."
 
 
+def _columns(name: str, count: int) -> str:
+    return f"1 column of {name}" if count == 1 else f"{count} columns of {name}"
+
+
 def _guarantee(receipt: Receipt) -> str:
     stated: StatedGuarantee = receipt.guarantee
-    if receipt.departures and stated.kind is Guarantee.EXACT:
+    trained = receipt.departures or receipt.columns_left
+    if trained and stated.kind is Guarantee.EXACT:
         return "Exact: the model was trained without the columns, and from new weights."
     return _GUARANTEES[stated.kind].format(
         epsilon=stated.epsilon, delta=stated.delta, bound=stated.bound

@@ -51,6 +51,7 @@ class RequestKind(StrEnum):
     CLIENT = "client"  # rows of the client that took the request
     CORRECTION = "correction"  # replaces the labels of rows, which stay in the model
     PARTY = "party"  # the columns of a party that left
+    COLUMNS = "columns"  # some columns of the party that took the request, which stays
 
 
 class RequesterKind(StrEnum):
@@ -175,9 +176,11 @@ class ReceiptRequest(JsonTable):
             labels and no subjects.
         count_bucket: how many rows were removed, as a range between powers of two.
         departure: the party that left; None of a request of another kind.
+        columns_left: how many columns of the origin left, by its own statement; None of a request
+            of another kind.
     """
 
-    absent_if_none: ClassVar[frozenset[str]] = frozenset({"departure"})
+    absent_if_none: ClassVar[frozenset[str]] = frozenset({"departure", "columns_left"})
 
     request_id: Ulid
     origin: PartyName
@@ -190,6 +193,7 @@ class ReceiptRequest(JsonTable):
     subjects_root: Hash | None
     count_bucket: Annotated[str, Field(pattern=r"^(0|1|[1-9][0-9]{0,18}-[1-9][0-9]{0,18})$")]
     departure: Departure | None = None
+    columns_left: Annotated[int, Field(ge=1, lt=2**31)] | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -201,6 +205,9 @@ class ReceiptRequest(JsonTable):
         leaves = self.kind is RequestKind.PARTY
         if leaves is not (self.departure is not None) or (leaves and self.classes):
             raise ValueError("a request of the kind party, and no other, names who left")
+        fewer = self.kind is RequestKind.COLUMNS
+        if fewer is not (self.columns_left is not None) or (fewer and self.classes):
+            raise ValueError("a request of the kind columns, and no other, says how many left")
         first = int(self.count_bucket.partition("-")[0])
         if self.count_bucket != count_bucket(first):
             raise ValueError("the range of a count is 0, 1, 2-3, 4-7, 8-15 and so on")
@@ -406,6 +413,15 @@ class Receipt(JsonTable):
     def departures(self) -> list[Departure]:
         """The parties that left, whose columns the new version does not use."""
         return [each.departure for each in self.requests if each.departure is not None]
+
+    @property
+    def columns_left(self) -> dict[str, int]:
+        """How many columns left of each party that stays; the new version does not use them."""
+        return {
+            each.origin: each.columns_left
+            for each in self.requests
+            if each.columns_left is not None
+        }
 
     @property
     def signed_content(self) -> bytes:

@@ -59,7 +59,8 @@ class Verification:
         receipt: the receipt; None if it is malformed.
         findings: the faults; none if the receipt is valid.
         confirmed: a sentence for each check that found no fault.
-        notes: a sentence for each party that left and has stated nothing.
+        notes: a sentence for each party that left and has stated nothing, and for each party
+            whose columns left.
     """
 
     receipt: Receipt | None
@@ -100,7 +101,17 @@ def verify(data: bytes, trust: TrustFile, evidence: Evidence | None = None) -> V
         for each in receipt.departures
         if each.statement is None
     ]
-    return Verification(receipt, findings, confirmed, silent)
+    return Verification(receipt, findings, confirmed, [*silent, *_notes_on_columns(receipt)])
+
+
+def _notes_on_columns(receipt: Receipt) -> Iterator[str]:
+    """Yield what the receipt says about columns that left, and who erased nothing."""
+    for name, count in receipt.columns_left.items():
+        yield f"{name} states that {count} of its columns left; no other party knows its columns"
+    before = f"model-{receipt.version_before}"
+    for each in receipt.statements if receipt.columns_left else ():
+        if before not in [item.id for item in each.artefacts_destroyed]:
+            yield f"{each.party} does not state that it erased {before}"
 
 
 _Check: TypeAlias = tuple[list[FoundFault], str]

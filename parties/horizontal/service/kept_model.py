@@ -118,7 +118,8 @@ def request_of(agreement: FederatedAgreement, view: RequestView) -> RequestBase:
     """
     content = view.content
     known = getattr(getattr(agreement, "labels", None), "classes", ())
-    if content.kind in ("rows", "correction", "party") or not {*content.classes} <= {*known}:
+    other = content.by_training or content.kind in ("rows", "correction")
+    if other or not {*content.classes} <= {*known}:
         raise PolicyError(
             f"the request {view.id} names {content.kind} {', '.join(content.classes)[:100]}, which "
             f"a run in the {agreement.mode} mode does not have",

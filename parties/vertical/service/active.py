@@ -214,7 +214,7 @@ class ActiveService:
         self._synchronise()
 
     def _finish_departures(self) -> bool:
-        """Journal that a training left out a party, and what this party erased.
+        """Journal that a training left out a party or columns, and what this party erased.
 
         Returns:
             Whether each departure is certified: only then may a batch start.

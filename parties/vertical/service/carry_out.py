@@ -17,7 +17,7 @@ from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.evaluation.quick_audit import QuickAudit, Readout, quick_audit, read_out
-from parties.vertical.kept_model import kept_departure, state_digest
+from parties.vertical.kept_model import kept_replacement, state_digest
 from parties.vertical.methods.fallback import keep_fallback_embeddings
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
@@ -70,7 +70,7 @@ def carry_out_batch(
         "before": before,
         "after": state_digest(split_model.state),
         "older": store.contents(),
-        **kept_departure(store),
+        **kept_replacement(store),
         "audit": joined_figures([each.figures for each in parts]),
         "guarantee": next((each for each in guarantees if each != EXACT), EXACT).value,
     }
@@ -188,8 +188,10 @@ def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str)
         The reason, with what the parties can do.
     """
     reason = (
-        f"{why}; the rows stay frozen. Raise requests.guard, or set the exact "
-        "unlearning.method = 'retrain-paired', at all parties, and start them again"
+        f"{why}; the rows stay frozen. Set another unlearning.method, such as the exact "
+        "'retrain-paired', in the agreement of all parties, and start them again: that method then "
+        "carries the request out. The same method is not tried again, even with another "
+        "requests.guard; raise requests.guard too if the other method may lose as much"
     )
     for request in batch:
         desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))

@@ -21,7 +21,7 @@ from parties.vertical.kept_model import erase_replaced_models, party_models, pre
 from parties.vertical.passive import PassiveSession, RequestHooks
 from parties.vertical.resume import start_kept_state
 from parties.vertical.saved_model import restore_local_model
-from parties.vertical.service.departure import state_departures
+from parties.vertical.service.departure import request_columns, state_departures
 from parties.vertical.service.replay_window import ReplayWindow
 from parties.vertical.service.statement import PresentModel, state_new_version
 from protocol import vfl_pb2
@@ -108,6 +108,7 @@ class ServingSession:
         whole = self._desk.merge(unpack_events(message.tensor(np.uint8, None)), counts)
         if whole and not self._settled:  # what a crash interrupted after the last version
             self._ended(self.session.state, self.session.run)
+            request_columns(self._party, self._store, self._desk)
             self._settled = True
         if whole:
             self._window.erase_expired()

@@ -144,10 +144,11 @@ def plan_replay(
             f"the request {party.replays} {state} at {party.name}: there is no receipt to replay",
             "vfl unlearn list shows the requests and their states",
         )
-    if view.content.party is not None:
+    if view.content.by_training:
+        left = view.content.party or f"columns of {view.origin}"
         raise PolicyError(
-            f"the request {party.replays} says that {view.content.party} left: it was carried out "
-            "by a training, which cannot be replayed",
+            f"the request {party.replays} says that {left} left: it was carried out by a training, "
+            "which cannot be replayed",
             "train again with the same agreement and data, and compare the models",
         )
     receipt = _own_receipt(party, min(view.batch))

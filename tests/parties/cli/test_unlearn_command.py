@@ -108,7 +108,9 @@ def test_exported_journal_is_imported_after_all_parties_restored_backups(
     shutil.copytree(trained.folder / "runs", desk.folder / "runs")
     imported = desk.event("import", journal)
     assert (imported["events"] >= exported, imported["requests"]) == (True, 1)
-    assert desk.event("show", request)["state"] == "certified"
+    shown, warning = desk.events("show", request)
+    assert shown["state"] == "certified"
+    assert "or the key of a party, is another one" in warning["text"]  # that of the backup
     assert desk.event("import", journal)["events"] == 0
     desk.trio.carry_out()
     shown = desk.event("show", request, party="hub")
@@ -163,6 +165,30 @@ def test_request_has_dates_ground_and_identity_check(desk: Desk) -> None:
     )  # fmt: skip
     (_, reminder) = desk.events("status")
     assert (reminder["event"], reminder["reminder"]) == ("reminder", 50)
+
+
+def test_a_lost_receipt_is_written_again_or_said_to_be_lost(desk: Desk) -> None:
+    request = desk.event("request", "--id", known(desk, 1)[0])["request"]
+    assert desk.event("show", request)["receipt_file"] is None
+    desk.trio.carry_out()
+    path = desk.folder / "runs" / "trio" / "left" / "receipts" / f"{request}.json"
+    content = path.read_bytes()
+    path.unlink()
+    assert desk.event("show", request)["receipt_file"] == str(path)
+    assert path.read_bytes() == content
+    path.unlink()
+    desk.write(requests={"guard": 0.5})  # the receipt has the digest of another agreement
+    shown, warning = desk.events("show", request)
+    assert (shown["state"], shown["receipt_file"]) == ("certified", None)
+    assert f"the file {request}.json of a receipt is lost" in warning["text"]
+    assert (
+        f"copy receipts/{request}.json from the folder of hub or right or a backup"
+        in warning["text"]
+    )
+    desk.refused(7, f"the file {request}.json of a receipt is lost", "receipt", request)
+    shutil.copy(desk.folder / "runs" / "trio" / "right" / "receipts" / path.name, path)
+    assert desk.event("receipt", request)["receipt"] == str(path)
+    assert desk.event("show", request)["receipt_file"] == str(path)
 
 
 @pytest.mark.slow

@@ -54,6 +54,32 @@ def test_a_departure_without_its_fields_is_refused(wrong: dict[str, Any]) -> Non
         Event.decode(event(body=departure(**wrong)).encode())
 
 
+LEAVING = {"kind": "columns", "party": None, "columns": 2}
+
+
+def test_columns_that_left_are_a_number_with_a_version() -> None:
+    made = event(body=departure(**LEAVING))
+    assert Event.decode(made.encode()) == made
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"party": "shop"},
+        {"columns": None},
+        {"columns": 0},
+        {"version": None},
+        {"rows": [1]},
+        {"rows": None},
+        {"classes": ["a"]},
+        {"kind": "party", "party": "shop"},
+    ],
+)
+def test_columns_that_left_without_their_fields_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"request|columns"):
+        Event.decode(event(body=departure(**LEAVING | wrong)).encode())
+
+
 def test_a_request_of_another_kind_names_no_party() -> None:
     other = content().model_copy(update={"party": "shop", "version": 4})
     with pytest.raises(ValueError, match="kind party"):

@@ -21,7 +21,7 @@ from parties.requests.events import DecisionBody, Event, EventKind
 from parties.requests.lifecycle import RequestState, RequestView
 from parties.requests.local_desk import local_desk_of
 from parties.requests.persons import RequestPolicy
-from parties.requests.receipts import FOLDER, TRUST
+from parties.requests.receipts import FOLDER, TRUST, lost_receipt
 from parties.session.setup import NEWEST
 from parties.vertical.kept_model import kept_rows, party_models
 from parties.vertical.offline.leave import PLAN, leave, plan_leaving
@@ -255,6 +255,26 @@ def test_a_training_goes_on_only_after_the_receipt(leaving: Leaving) -> None:
     leaving.trio.carry_out()
     leaving.trio.train(versions=versions)
     assert len(leaving.views()) == 1  # the party leaves once
+
+
+def test_a_receipt_that_is_lost_after_a_party_left_is_named(leaving: Leaving) -> None:
+    """An earlier receipt, which the party that left has signed; the receipt of the departure."""
+    (earlier,) = {path.stem for path in leaving.folder("hub").glob("0*.json")}
+    leaving.train()
+    leaving.trio.carry_out()
+    path = leaving.folder("hub") / f"{leaving.views()[0].id}.json"
+    content = path.read_bytes()
+    path.unlink()
+    (leaving.folder("hub") / f"{earlier}.json").unlink()
+    us = leaving.trio.party("hub")
+    with local_desk_of(us, open_desk(us, us.agreement), POLICY) as local:
+        assert path.read_bytes() == content
+        view = local.desk.request(earlier)
+        assert local.desk.lacks_receipt(view)
+        message, hint = lost_receipt(view, "hub")
+    assert f"{earlier}.json of a receipt is lost" in message
+    assert "from the folder of left or a backup:" in hint
+    leaving.trio.carry_out()  # the service starts, too
 
 
 def test_no_party_approves_a_departure_that_it_has_not_trained(leaving: Leaving) -> None:

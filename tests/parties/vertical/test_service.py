@@ -177,6 +177,7 @@ def test_model_that_loses_too_much_accuracy_is_quarantined(trio: KeptTrio) -> No
     for name, store in trio.models().items():
         view = trio.view(name, request)
         assert view.state is RequestState.QUARANTINED
+        assert "Set another unlearning.method" in view.reason
         assert "requests.guard" in view.reason
         assert store.files() == kept[name]  # the version before is still there, and nothing else
     desk = trio.desk("right")
@@ -184,8 +185,10 @@ def test_model_that_loses_too_much_accuracy_is_quarantined(trio: KeptTrio) -> No
     desk.close()
     trio.carry_out(requests=strict, unlearning=trio.plan["unlearning"] | method)
     assert trio.view("hub", request).starts == 1  # the same method is not tried again
+    trio.carry_out(requests={"guard": 1.0})
+    assert trio.view("hub", request).starts == 1  # even with another guard
     exact = trio.plan["unlearning"] | {"method": "retrain-paired"}
-    trio.carry_out(requests={"guard": 1.0}, unlearning=exact)
+    trio.carry_out(unlearning=exact)
     assert trio.view("hub", request).state is RequestState.CERTIFIED
     assert trio.view("hub", request).starts == 2
 

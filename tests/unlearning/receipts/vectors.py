@@ -367,6 +367,7 @@ def evidence() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
     yield from _journals()
     yield from _previous()
     yield from _departures()
+    yield from _columns()
 
 
 def _keys() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
@@ -448,6 +449,24 @@ def _departures() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
     foreign = departed(left_event(origin="shop"))
     about = "the statement in the receipt is that of another party"
     yield "departure-foreign", Fault.BAD_SCHEMA, about, {**shown(None), "receipt.json": foreign}
+
+
+def _columns() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
+    trusted = {"trust.json": canonical_bytes(trust("bank", "shop").to_json())}
+
+    def left(**more: Any) -> dict[str, bytes]:
+        request = {"kind": "columns", "subjects_root": None, "count_bucket": "0", **more}
+        content = signed_json(lambda receipt: receipt["requests"][0].update(request))
+        return {"receipt.json": canonical_bytes(content), **trusted}
+
+    yield "columns", VALID, "two columns of shop left", left(columns_left=2)
+    about = "the receipt does not say how many columns left"
+    yield "columns-without-number", Fault.BAD_SCHEMA, about, left()
+    yield "columns-none", Fault.BAD_SCHEMA, "no column left", left(columns_left=0)
+    about = "a request for rows has a number of columns"
+    root = openings().root()
+    other = left(columns_left=2, kind="rows", subjects_root=root, count_bucket="4-7")
+    yield "columns-of-rows", Fault.BAD_SCHEMA, about, other
 
 
 def _subjects() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
