@@ -39,15 +39,10 @@ from configs.experiments import inline_toml
 from parties.cli.console import Console
 from parties.cli.modes import read_runnable
 from parties.cli.party_run import plan_simulation, simulate_parties
-from parties.cli.request_actions import (
-    Asked,
-    CheckedReceipt,
-    Place,
-    checked_receipt,
-    submit_request,
-    vertical_desk,
-    view_of,
-)
+from parties.cli.requests.asking import Asked, submit_request
+from parties.cli.requests.evidence import CheckedReceipt, checked_receipt
+from parties.cli.requests.place import Place, vertical_desk
+from parties.cli.requests.views import view_of
 from parties.common.atomic_file import make_folder, write_atomically
 from parties.common.errors import DataError, PolicyError, StorageError
 from parties.common.shared_randomness import derive_key, id_fractions

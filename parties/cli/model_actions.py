@@ -6,13 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parties.cli.console import Console
-from parties.cli.request_actions import (
-    Place,
-    local_desk,
-    read_keeping,
-    read_vertical,
-    vertical_desk,
-)
+from parties.cli.requests.place import Place, local_desk, read_keeping, read_vertical, vertical_desk
 from parties.common.errors import IntegrityError, StorageError, UsageProblem
 from parties.data.id_lists import read_id_list
 from parties.data.requested_ids import id_columns

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parties.cli.console import Console
-from parties.cli.request_actions import acting_person, own_view, still_to_inform, view_of
+from parties.cli.requests.place import acting_person
+from parties.cli.requests.views import own_view, still_to_inform, view_of
 from parties.common.errors import PolicyError, UsageProblem
 from parties.requests.lifecycle import CARRIED_OUT, RequestView
 from parties.requests.local_desk import LocalDesk

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parties.cli.arguments import check_hub_address
 from parties.cli.console import Console
-from parties.cli.request_actions import Place, read_vertical
+from parties.cli.requests.place import Place, read_vertical
 from parties.common.errors import IntegrityError, StorageError
 from parties.session.identity import load_identity
 from parties.session.run_folder import lock_run_folder

@@ -43,7 +43,7 @@ def leave_command(  # noqa: PLR0913  a command has the options that it has
     Exit codes: 2 usage, 3 config, 5 identity, 7 storage, 8 policy, 9 integrity.
     """
     from parties.cli.model_actions import leave_federation
-    from parties.cli.request_actions import Place
+    from parties.cli.requests.place import Place
 
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     place = Place(config, party, out, certificates, master_key, changes or [])

@@ -46,7 +46,7 @@ def models_list_command(
     model.
     """
     from parties.cli.model_actions import list_models
-    from parties.cli.request_actions import Place
+    from parties.cli.requests.place import Place
 
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     place = Place(config, party, out, None, master_key, changes or [])
@@ -84,7 +84,7 @@ def models_audit_command(  # noqa: PLR0913  a command has the options that it ha
     version is still there.
     """
     from parties.cli.model_actions import audit_models
-    from parties.cli.request_actions import Place
+    from parties.cli.requests.place import Place
 
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     place = Place(config, party, out, certificates, master_key, changes or [], data)
@@ -110,7 +110,7 @@ def models_rollback_command(  # noqa: PLR0913  a command has the options that it
     writes the files for `vfl predict` again.
     """
     from parties.cli.model_actions import roll_back_models
-    from parties.cli.request_actions import Place
+    from parties.cli.requests.place import Place
 
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     place = Place(config, party, out, certificates, master_key, changes or [])
@@ -142,7 +142,7 @@ def models_remove_command(  # noqa: PLR0913  a command has the options that it h
 ) -> None:
     """Erase an earlier version of the kept model, or all versions: keys first, then files."""
     from parties.cli.model_actions import remove_models
-    from parties.cli.request_actions import Place
+    from parties.cli.requests.place import Place
 
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     place = Place(config, party, out, certificates, master_key, changes or [])
@@ -181,7 +181,7 @@ def models_export_command(  # noqa: PLR0913  a command has the options that it h
     are not in the file.
     """
     from parties.cli.model_actions import export_model
-    from parties.cli.request_actions import Place
+    from parties.cli.requests.place import Place
 
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     place = Place(config, party, out, certificates, master_key, changes or [])
@@ -212,7 +212,7 @@ def models_import_command(  # noqa: PLR0913  a command has the options that it h
     remove the old folder.
     """
     from parties.cli.model_actions import import_model
-    from parties.cli.request_actions import Place
+    from parties.cli.requests.place import Place
 
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     place = Place(config, party, out, None, master_key, changes or [])

@@ -51,7 +51,7 @@ def replay_command(  # noqa: PLR0913  a command has the options that it has
     7 storage, 8 policy, 9 a model differs.
     """
     from parties.cli.replay_actions import replay_request
-    from parties.cli.request_actions import Place
+    from parties.cli.requests.place import Place
 
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     place = Place(config, party, out, certificates, master_key, changes or [], data)
@@ -84,7 +84,7 @@ def compare_command(  # noqa: PLR0913  a command has the options that it has
     8 policy, 9 a model differs from the one that the receipt states.
     """
     from parties.cli.replay_actions import replay_request
-    from parties.cli.request_actions import Place
+    from parties.cli.requests.place import Place
 
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     place = Place(config, party, out, certificates, master_key, changes or [], data)

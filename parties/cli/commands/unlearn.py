@@ -32,7 +32,7 @@ from parties.cli.party_run import PartyRun, run_party
 from unlearning.receipts.__main__ import verify_command
 
 if TYPE_CHECKING:
-    from parties.cli.request_actions import Place
+    from parties.cli.requests.place import Place
     from parties.requests.local_desk import LocalDesk
 
 unlearn_app = typer.Typer(
@@ -194,7 +194,7 @@ class _Run:
 
     @property
     def place(self) -> "Place":
-        from parties.cli.request_actions import Place
+        from parties.cli.requests.place import Place
 
         return Place(
             self.config,
@@ -212,7 +212,7 @@ class _Run:
         console.run(lambda: self._act(action, console))
 
     def _act(self, action: "Callable[[LocalDesk, Console], None]", console: Console) -> None:
-        from parties.cli.request_actions import local_desk
+        from parties.cli.requests.place import local_desk
 
         with local_desk(self.place) as local:
             action(local, console)
@@ -260,7 +260,7 @@ def unlearn_request_command(  # noqa: PLR0913  a command has the options that it
 
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9 integrity.
     """
-    from parties.cli.request_actions import Asked, make_request
+    from parties.cli.requests.asking import Asked, make_request
 
     asked = Asked(
         ids=ids, identities=tuple(identity or ()), label=label, everything=everything,
@@ -310,7 +310,7 @@ def unlearn_correct_command(  # noqa: PLR0913  a command has the options that it
 
     Exit codes: 2 usage, 3 config, 4 data, 5 identity, 7 storage, 8 policy, 9 integrity.
     """
-    from parties.cli.request_actions import Asked, make_correction
+    from parties.cli.requests.asking import Asked, make_correction
 
     asked = Asked(
         ids=None, identities=(), label=None, fraction="1", seed=0, encoding=encoding.value,
@@ -334,7 +334,7 @@ def unlearn_list_command(  # noqa: PLR0913  a command has the options that it ha
     debug: DebugOption = False,
 ) -> None:
     """List all requests with their states and due dates."""
-    from parties.cli.request_actions import list_requests
+    from parties.cli.requests.showing import list_requests
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
     run.with_desk(list_requests)
@@ -357,7 +357,7 @@ def unlearn_show_command(  # noqa: PLR0913  a command has the options that it ha
     debug: DebugOption = False,
 ) -> None:
     """Print what is known about one request."""
-    from parties.cli.request_actions import show_request
+    from parties.cli.requests.showing import show_request
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
     run.with_desk(lambda local, console: show_request(local, request, console, with_ids=ids))
@@ -381,7 +381,7 @@ def unlearn_approve_command(  # noqa: PLR0913  a command has the options that it
     debug: DebugOption = False,
 ) -> None:
     """Approve a request for this party. The first decision of a party stands."""
-    from parties.cli.request_actions import decide
+    from parties.cli.requests.deciding import decide
     from parties.requests.events import EventKind
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
@@ -408,7 +408,7 @@ def unlearn_reject_command(  # noqa: PLR0913  a command has the options that it 
     debug: DebugOption = False,
 ) -> None:
     """Reject a request for this party, which ends the request at all parties."""
-    from parties.cli.request_actions import decide
+    from parties.cli.requests.deciding import decide
     from parties.requests.events import EventKind
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
@@ -434,7 +434,7 @@ def unlearn_withdraw_command(  # noqa: PLR0913  a command has the options that i
     debug: DebugOption = False,
 ) -> None:
     """Withdraw a request of this party before it is carried out."""
-    from parties.cli.request_actions import withdraw
+    from parties.cli.requests.deciding import withdraw
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
     run.with_desk(lambda local, console: withdraw(local, request, reason, key, console))
@@ -469,7 +469,7 @@ def unlearn_extend_command(  # noqa: PLR0913  a command has the options that it 
     debug: DebugOption = False,
 ) -> None:
     """Move the due date of a request of this party, by at most two months."""
-    from parties.cli.request_actions import extend
+    from parties.cli.requests.deciding import extend
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
     dates = until, notice
@@ -537,7 +537,7 @@ def unlearn_status_command(  # noqa: PLR0913  a command has the options that it 
 
     Reminders are of due dates, and of recipients and requesters to inform.
     """
-    from parties.cli.request_actions import print_status
+    from parties.cli.requests.showing import print_status
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
     run.with_desk(print_status)
@@ -581,7 +581,7 @@ def unlearn_export_command(  # noqa: PLR0913  a command has the options that it 
     debug: DebugOption = False,
 ) -> None:
     """Write the journal, the subjects of a request, or the proof of one, for vfl-verify."""
-    from parties.cli.request_actions import EvidenceFiles, export
+    from parties.cli.requests.evidence import EvidenceFiles, export
 
     files = EvidenceFiles(journal, request, openings, proof, tuple(subject or ()))
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
@@ -614,7 +614,7 @@ def unlearn_import_command(  # noqa: PLR0913  a command has the options that it 
 
     Exit codes: 2 usage, 3 config, 5 identity, 7 storage, 8 policy, 9 integrity.
     """
-    from parties.cli.request_actions import import_journal
+    from parties.cli.requests.evidence import import_journal
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
     run.console.run(lambda: import_journal(run.place, journal, key, run.console))
@@ -647,7 +647,7 @@ def unlearn_purge_command(  # noqa: PLR0913  a command has the options that it h
     proved in receipts afterwards. A request that corrected labels is purged only when the party's
     data has the corrected labels.
     """
-    from parties.cli.request_actions import purge
+    from parties.cli.requests.deciding import purge
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug, data)
     run.with_desk(lambda local, console: purge(run.place, local, request, key, console))
@@ -674,7 +674,7 @@ def unlearn_readmit_command(  # noqa: PLR0913  a command has the options that it
     debug: DebugOption = False,
 ) -> None:
     """Accept forgotten IDs again in a later training, with a new legal ground."""
-    from parties.cli.request_actions import readmit
+    from parties.cli.requests.deciding import readmit
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
     run.console.run(lambda: readmit(run.place, identity, reason, key, run.console))
@@ -729,7 +729,7 @@ def unlearn_receipt_command(  # noqa: PLR0913  a command has the options that it
     debug: DebugOption = False,
 ) -> None:
     """Verify the receipt of a request with the keys that this party knows, and print its files."""
-    from parties.cli.request_actions import print_receipt
+    from parties.cli.requests.evidence import print_receipt
 
     run = _Run(config, party, out, certificates, master_key, changes or [], output, debug)
     run.with_desk(lambda local, console: print_receipt(local, request, console))

@@ -1,0 +1,1 @@
+"""What the commands ``vfl unlearn`` do: requests, decisions about them, and evidence."""
