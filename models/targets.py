@@ -117,6 +117,16 @@ class LabelsTarget(nn.Module):
         return ((outputs > 0) == (labels > 0)).all(dim=1).double().mean().item()
 
 
+def standard_deviation(numbers: Tensor) -> float:
+    """Return the standard deviation of numbers, ``[n]``: exactly 0 if all of them are equal.
+
+    Rounding of the mean would give equal numbers a tiny deviation.
+    """
+    if not len(numbers) or bool(numbers.min() == numbers.max()):
+        return 0.0
+    return numbers.std(correction=0).item()
+
+
 class NumberTarget(nn.Module):
     """A number: the top model predicts the standardised number, whose mean and scale are kept here.
 

@@ -6,6 +6,7 @@ from parties.report.columns import (
     ATTACK_AUC,
     BALANCED_ATTACK,
     FORGOTTEN_RATIO,
+    LOSS_AUC,
     TEST_ACCURACY,
     Column,
     Unit,
@@ -164,7 +165,8 @@ def _named(column: Column) -> str:
         case TEST_ACCURACY.group:
             return f"accuracy on {column.title}"
         case ATTACK_AUC.group:
-            return "AUC of the membership attack (chance is 0.5)"
+            chance = "" if column is LOSS_AUC else " (chance is 0.5)"
+            return f"AUC of the membership attack{chance}"
         case "Test rows" | "Forgotten rows" | "Remaining rows":
             return f"{column.title} on {column.group.lower()}"
     return column.title

@@ -10,14 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parties.report.columns import (
+    DIFFERENCE_RATIOS,
     FORGOTTEN_RATIO,
+    LOSS_AUC,
     OTHER_COLUMNS,
     Column,
     Unit,
     attack_column,
     decides,
+    find_figure,
     is_vertical,
     membership_interval,
+    ratio_column,
     visible_columns,
 )
 from parties.report.comparison import (
@@ -35,8 +39,6 @@ from parties.report.method_names import ORIGINAL, is_independent_retrain
 from parties.report.quantities import format_number, format_ratio, join_words
 from parties.report.record import JsonObject, MethodRecord, Request
 from unlearning.audit.intervals import difference_margin
-
-_GUESSING = 0.5  # AUC of an attack that guesses
 
 # Results of the main figure that other figures qualify.
 _QUALIFIED = (ComparisonResult.REACHED, ComparisonResult.UNINFORMATIVE)
@@ -158,6 +160,8 @@ def forgetting_figures(request: Request) -> list[ForgettingFigure]:
 
 def figure_name(column: Column) -> str:
     """Return the name of a column's figure, readable without the heading of its group."""
+    if column in DIFFERENCE_RATIOS:
+        return f"Difference to Retrain on {column.title}, in differences of two Retrains"
     if column.unit is Unit.RATIO:
         return f"Distance to Retrain on {column.title}, in distances between two Retrains"
     if column in OTHER_COLUMNS and column.group.endswith("rows"):
@@ -305,7 +309,7 @@ def _ratio_sentence(request: Request) -> str:
     before = method_value(request, ORIGINAL, FORGOTTEN_RATIO)
     after = method_value(request, request.chosen, FORGOTTEN_RATIO)
     return (
-        f"{figure_name(FORGOTTEN_RATIO)}: {format_ratio(after)}, before the request "
+        f"{figure_name(ratio_column(request))}: {format_ratio(after)}, before the request "
         f"{format_ratio(before)}; a further Retrain lies at at most "
         f"{format_ratio(largest_ratio(request))}, so this figure shows nothing here."
     )
@@ -318,15 +322,76 @@ def attack_sentence(request: Request) -> str:
     method = chosen_method(request)
     if after is None or method is None or (request.rows and request.rows.corrects):
         return ""
+    expected = _expected_auc(request, column)
     interval = membership_interval(method)
     before = method_value(request, ORIGINAL, column)
-    shown = "" if before is None else f"; before the request {format_number(before, 2)}"
-    known = "" if interval is None else f", 95 % interval {_between(interval)}"
+    notes = [] if expected is None else [f"{expected.text}: {format_number(expected.auc, 2)}"]
+    notes += [] if interval is None else [f"95 % interval {_between(interval)}"]
+    notes += [] if before is None else [f"before the request {format_number(before, 2)}"]
+    few = column is LOSS_AUC and _has_few_rows(method)
+    meaning = (
+        "With so few rows it shows nothing."
+        if few
+        else _attack_meaning(expected, interval, _interval_of(find_method(request, ORIGINAL)))
+    )
     return (
         "An attack that guesses from the model’s answers whether a row was learned reaches an AUC "
-        f"of {format_number(after, 2)} (guessing: 0.5{known}{shown}). "
-        f"{_attack_meaning(interval, _interval_of(find_method(request, ORIGINAL)))}"
+        f"of {format_number(after, 2)} ({'; '.join(notes)}). {meaning}"
     ).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _ExpectedAuc:
+    """The AUC of an attack on a model that never had the rows.
+
+    Attributes:
+        auc: the AUC.
+        text: what it is.
+        outside: the sentence if the interval of the delivered model does not contain it.
+        inside: the sentence if it does.
+        unchanged: the sentence if the interval before the request contained it, too.
+    """
+
+    auc: float
+    text: str
+    outside: str
+    inside: str
+    unchanged: str
+
+
+_CHANCE = _ExpectedAuc(
+    0.5,
+    "guessing",
+    "The interval does not contain 0.5: the forgotten rows stand out from unseen rows.",
+    "The interval contains 0.5: the attack is not distinguishable from guessing.",
+    "It was no better than guessing before the request either, so it shows nothing.",
+)
+
+
+def _expected_auc(request: Request, column: Column) -> _ExpectedAuc | None:
+    """The AUC without memory; None if only Retrains could tell it, and there are none.
+
+    Classes: the attack compares forgotten rows with unseen rows of the same classes. Other labels:
+    it compares losses with those of all test rows, which may differ without memory.
+    """
+    if column is not LOSS_AUC:
+        return _CHANCE
+    at_retrain = retrain_reference(request, column)
+    if at_retrain is None:
+        return None
+    return _ExpectedAuc(
+        at_retrain.mean,
+        "mean of the Retrains",
+        "The interval does not contain the mean of models that never had the rows.",
+        "The interval contains the mean of models that never had the rows.",
+        "The interval before the request contained the mean of models that never had the rows, "
+        "too, so it shows nothing.",
+    )
+
+
+def _has_few_rows(method: MethodRecord) -> bool:
+    figure = find_figure(method, LOSS_AUC.source[1])
+    return figure is not None and figure.status == "insufficient_n"
 
 
 def _interval_of(method: MethodRecord | None) -> tuple[float, float] | None:
@@ -337,11 +402,20 @@ def _between(interval: tuple[float, float]) -> str:
     return f"{format_number(interval[0], 2)} to {format_number(interval[1], 2)}"
 
 
-def _attack_meaning(after: tuple[float, float] | None, before: tuple[float, float] | None) -> str:
+def _attack_meaning(
+    expected: _ExpectedAuc | None,
+    after: tuple[float, float] | None,
+    before: tuple[float, float] | None,
+) -> str:
+    if expected is None:
+        return (
+            "Losses of the forgotten rows and of test rows may differ without memory, so without "
+            "Retrains it shows nothing."
+        )
     if after is None:
         return "Without an interval it cannot be told from guessing, nor be called guessing."
-    if not after[0] <= _GUESSING <= after[1]:
-        return "The interval does not contain 0.5: the forgotten rows stand out from unseen rows."
-    if before is not None and before[0] <= _GUESSING <= before[1]:
-        return "It was no better than guessing before the request either, so it shows nothing."
-    return "The interval contains 0.5: the attack is not distinguishable from guessing."
+    if not after[0] <= expected.auc <= after[1]:
+        return expected.outside
+    if before is not None and before[0] <= expected.auc <= before[1]:
+        return expected.unchanged
+    return expected.inside

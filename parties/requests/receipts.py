@@ -501,12 +501,16 @@ def _comparison(figures: Mapping[str, str], guard: float) -> Iterator[AuditResul
             n=int(figures["retrains"]),
             passed=float(f"{lost:.4f}") <= float(f"{guard:.4f}"),
         )
-    for name in ("js_ratio", "difference_ratio"):
+    metrics = {
+        "js_ratio": "distance-from-retrains-on-forgotten-rows",
+        "difference_ratio": "difference-from-retrains-on-forgotten-rows",
+    }
+    for name, metric in metrics.items():
         if not {name, f"{name}_limit"} <= figures.keys():
             continue
         yield AuditResult(
             name="comparison",
-            metric="distance-from-retrains-on-forgotten-rows",
+            metric=metric,
             value=figures[name],
             relation=Relation.AT_MOST,
             threshold=figures[f"{name}_limit"],

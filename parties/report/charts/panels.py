@@ -207,10 +207,10 @@ def _attack(request: Request) -> Panel | None:
         at = [] if auc is None else [Mark(auc, _accent(request, method), interval=between)]
         shown.append(MarkRow(method.title, at, format_number(auc, 2)))
     scale = MarkScale(label="AUC, 95 % interval", goal=_goal(request, column))
-    rows = "Forgotten against unseen rows of equal classes."
+    rows, chance = "Forgotten against unseen rows of equal classes.", " Chance is 0.5."
     if column is LOSS_AUC:
-        rows = "Forgotten against test rows."
-    caption = f"{rows}{_dashed(request)} Chance is 0.5."
+        rows, chance = "Forgotten against test rows.", ""
+    caption = f"{rows}{_dashed(request)}{chance}"
     return draw_marks("Membership attack", caption, shown, scale)
 
 
@@ -225,11 +225,13 @@ def _memory(request: Request) -> Panel | None:
     column = columns[1]
     share = column.unit is Unit.SHARE
     if column is TEST_ACCURACY:
-        title, label, better = "Accuracy", "rows predicted right", "higher accuracy"
+        title, label = "Accuracy", "rows predicted right"
+        caption = "A higher accuracy on forgotten than on test rows shows memory."
     else:
         title, label = f"{column.title[0].upper()}{column.title[1:]}", column.title
-        better = f"smaller {column.title}"
-    caption = f"A {better} on forgotten than on test rows shows memory."
+        compared = any(is_retrain(each.name) for each in request.methods)
+        shows = f"A {column.title} on forgotten rows below that of the Retrains shows memory."
+        caption = shows if compared else f"The {column.title} on forgotten and on test rows."
     scale = MarkScale(label=label, show=_percent if share else "{:.3g}".format)
     return draw_marks(title, caption, shown, scale)
 

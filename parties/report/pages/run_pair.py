@@ -211,12 +211,15 @@ def _unpaired(first: RunRecord, second: RunRecord) -> list[str]:
 
 
 def _request_figures(first: Request, second: Request) -> Iterator[FigureDifference]:
-    columns = [*visible_columns(first)]
-    columns += [each for each in visible_columns(second) if each not in columns]
-    for column in columns:
+    own, others = visible_columns(first), visible_columns(second)
+    for column in (*own, *(each for each in others if each not in own)):
         for name, title in ((ORIGINAL, "before the request"), (None, "after the request")):
-            a = method_value(first, name or first.chosen, column)
-            b = method_value(second, name or second.chosen, column)
+            a, b = (
+                method_value(each, name or each.chosen, column)
+                if column.unit is not Unit.RATIO or column in shown
+                else None  # another kind of ratio, which has the same place in the record
+                for each, shown in ((first, own), (second, others))
+            )
             if a is None and b is None:
                 continue
             margin = _column_margin(column, (first, a), (second, b), name)

@@ -10,7 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.targets import ClassTarget, NumberTarget, Target, balanced_weights
+from models.targets import (
+    ClassTarget,
+    NumberTarget,
+    Target,
+    balanced_weights,
+    standard_deviation,
+)
 from parties.common.errors import DataError
 from parties.common.shared_randomness import Index
 from parties.data.preprocess import declared_target
@@ -349,7 +355,7 @@ class SplitModel:
             chosen = self.rows.select(rows)
             known, weights = self.labels[chosen].double(), self.loop.weights
             if weights is None or not bool(weights[chosen].any()):
-                target.standardise(known.mean().item(), known.std(correction=0).item())
+                target.standardise(known.mean().item(), standard_deviation(known))
             else:
                 target.standardise(*_weighted_moments(known, weights[chosen]))
         self._warn_of_rounding(target)
@@ -645,4 +651,6 @@ def _weighted_moments(values: Tensor, weights: Tensor) -> tuple[float, float]:
     """Mean and standard deviation of ``values``, [rows], with ``weights``, [rows]."""
     shares = weights / weights.sum()
     mean = (shares * values).sum()
+    if not standard_deviation(values[shares > 0]):
+        return mean.item(), 0.0
     return mean.item(), (shares * (values - mean).square()).sum().sqrt().item()

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.targets import NumberTarget, Target
+from models.targets import NumberTarget, Target, standard_deviation
 from parties.report.method_names import RETRAIN, is_independent_retrain, method_label
 from parties.report.record import (
     Audits,
@@ -220,7 +220,7 @@ def _other_distances(
 def _spread(split_model: SplitModel) -> float:
     """The standard deviation of the number in D_r; 1 if it is the same in all rows."""
     labels = split_model.labels[split_model.rows.retain].double()
-    return labels.std(correction=0).item() or 1.0
+    return standard_deviation(labels) or 1.0
 
 
 def _other_metrics(

@@ -151,10 +151,8 @@ def test_stop_ends_the_child_processes(tmp_path: Path) -> None:
             raise Stopped("stopped by SIGTERM")
 
     missing = [replace(runs[2], config=tmp_path / "absent.toml")]
-    began = time.monotonic()
     with pytest.raises(Stopped):
         execute_runs([*missing, *runs[:2]], place, stop)
-    assert time.monotonic() - began < 60
     assert read_run_record(place, runs[0]) is None
 
 

@@ -23,11 +23,12 @@ from parties.report.comparison import ComparisonResult, comparison_result
 from parties.report.method_names import is_independent_retrain
 from parties.report.method_table import method_table
 from parties.report.pages.officer import officer_page
+from parties.report.pages.run_pair import request_pairs
 from parties.report.pages.scientist import report_page
 from parties.report.pages.table_csv import csv_link, methods_csv
 from parties.report.record import Figure, MethodRecord, Request, read_record
 from parties.report.terminal import report_tables
-from parties.report.verdict import request_verdict
+from parties.report.verdict import attack_sentence, request_verdict
 from parties.requests.driver import Cost, carry_out
 from parties.requests.events import VerifiedBody
 from parties.requests.receipts import read_receipt
@@ -264,7 +265,7 @@ def test_report_of_a_number_names_no_accuracy(numbers: dict[str, Any]) -> None:
     assert "R² on test rows" in " ".join(text.split())
     assert "diff.: difference of the predictions" in text
     evidence = request_verdict(request).evidence
-    assert "in distances between two Retrains" in evidence[0]
+    assert "in differences of two Retrains" in evidence[0]
 
 
 def test_report_of_several_labels_names_the_js_ratio(several: dict[str, Any]) -> None:
@@ -272,6 +273,48 @@ def test_report_of_several_labels_names_the_js_ratio(several: dict[str, Any]) ->
     assert "each of which is 0 or 1" in page
     assert "Root mean squared difference" not in page
     assert "AUC, mean over labels on test rows" in " ".join(text.split())
+
+
+def test_attack_on_losses_is_judged_by_the_retrains(numbers: dict[str, Any]) -> None:
+    """Losses of forgotten and of test rows may differ without memory, so 0.5 says nothing."""
+    request = request_of(numbers)
+    retrains = [
+        figure(each, "loss_auc").value or -1
+        for each in request.methods
+        if is_independent_retrain(each.name)
+    ]
+    mean = sum(retrains) / len(retrains)
+    assert f"mean of the Retrains: {mean:.2f}" in attack_sentence(request)
+    original = request.methods[0]
+    at, chosen = figure(original, "loss_auc"), figure(request.methods[1], "loss_auc")
+    for interval, words in (
+        ((mean - 0.01, mean + 0.01), "contains the mean of models"),
+        ((mean + 0.01, mean + 0.02), "does not contain the mean of models"),
+    ):
+        changed = [
+            original.model_copy(update={"figures": (at.model_copy(update={"ci95": (0.0, 0.0)}),)}),
+            request.methods[1].model_copy(
+                update={"figures": (chosen.model_copy(update={"ci95": interval}),)}
+            ),
+            *request.methods[2:],
+        ]
+        assert words in attack_sentence(request.model_copy(update={"methods": tuple(changed)}))
+    alone = request.model_copy(update={"methods": request.methods[:2]})
+    assert "without Retrains it shows nothing" in attack_sentence(alone)
+    few = chosen.model_copy(update={"status": "insufficient_n"})
+    rare = request.methods[1].model_copy(update={"figures": (few,)})
+    small = request.model_copy(update={"methods": (original, rare, *request.methods[2:])})
+    assert "With so few rows it shows nothing." in attack_sentence(small)
+
+
+def test_two_kinds_of_ratios_are_not_subtracted(
+    numbers: dict[str, Any], several: dict[str, Any]
+) -> None:
+    (pair,) = request_pairs(read_record(numbers), read_record(several))
+    ratios = [each for each in pair.figures if "two Retrains" in each.name]
+    names = [each.name for each in ratios]
+    assert len(names) == len({*names}) == 12
+    assert all("–" in (each.first, each.second) for each in ratios)
 
 
 def test_table_as_csv_has_the_figures_of_a_number(numbers: dict[str, Any]) -> None:
@@ -316,7 +359,8 @@ def test_full_audit_of_a_later_request(
     assert audit.level == "full"
     found = {each.metric: each for each in audit.results}
     assert found[utility].n == 3
-    assert float(found["distance-from-retrains-on-forgotten-rows"].value) > 0
+    kind = "difference" if number else "distance"
+    assert float(found[f"{kind}-from-retrains-on-forgotten-rows"].value) > 0
     assert "Retrain, 3" in (hub / "comparisons" / request / "report.html").read_text()
     with closing(trio.desk("hub")) as desk:
         (figures,) = (
