@@ -287,6 +287,8 @@ class RequestDesk:
         for view in self.requests():
             own = self.rules.separate_persons and view.origin == self._party.name
             by_person = not view.content.by_training and (own or not self._automatic)
+            if view.content.kind == "columns" and not self._owner_approved(view):
+                continue  # a person may reject it
             if view.state not in _UNDECIDED or view.id in decided or by_person:
                 continue
             reason = self._refusal(view)
@@ -296,6 +298,10 @@ class RequestDesk:
                 self.append(EventKind.REJECTED, view.id, DecisionBody(reason=reason[:MOST_REASON]))
             else:
                 self.append(EventKind.APPROVED, view.id, DecisionBody())
+
+    def _owner_approved(self, view: RequestView) -> bool:
+        """Whether the origin of a request has approved it, or is this party."""
+        return view.origin in {self._party.name, *view.approvals}
 
     def receipt(self, view: RequestView) -> Receipt | None:
         """Return the receipt of the batch of a verified request, with the signatures so far.

@@ -297,7 +297,13 @@ def refuse_open_requests(party: StartedParty, rules: RequestRules) -> None:
         if journal is None:
             return
         views = requests_of(journal.events(), rules)
-    found = [view for view in views if view.state not in ENDED | CARRIED_OUT]
+    found = [
+        view
+        for view in views
+        if view.state not in ENDED | CARRIED_OUT
+        # Nobody can complete what a party that has left says of its columns.
+        and not (view.content.by_training and view.origin not in rules.parties)
+    ]
     if found:
         named = ", ".join(f"{view.id} ({view.state.value})" for view in found[:_SHOWN])
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""

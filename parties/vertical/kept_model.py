@@ -1,6 +1,7 @@
 """The kept model of a vertical party: its store, versions, and trainings that go on."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from configs.agreement import VerticalAgreement
@@ -23,7 +24,7 @@ from parties.vertical.engine.party_state import PartyState, unpack_ids
 from parties.vertical.forgotten_rows import newest_request_version, request_rules
 
 # Keys in the facts of a version: the version of which no parameter was used; the parties that left;
-# the names of this party's columns that left; whether this party joined with the version; the facts
+# the number of own columns that left; whether this party joined with the version; the facts
 # of the last version that used no parameter of an earlier one.
 REPLACES, LEFT, COLUMNS, JOINED = "replaces", "left", "columns", "joined"
 REPLACEMENT = "departure"
@@ -97,22 +98,27 @@ def replaced(party: VerticalParty, *, uses_kept: bool) -> dict[str, Any]:
     return {
         REPLACES: base.number,
         LEFT: sorted(set(base.parties) - party.agreement.parties.keys()),
-        COLUMNS: columns_that_left(base, party.holding),
+        COLUMNS: len(columns_that_left(base, party.holding)),  # the file says this in plain text
         "before": base.digest if isinstance(base, KeptPart) else "",
         "older": party_models(party).contents(),
     }
 
 
 def newest_replacement(store: ModelStore) -> Mapping[str, Any] | None:
-    """The facts of the newest version that replaced the one before; None if none did.
+    """The facts of the version that replaced the one before, from which the newest one comes.
 
     No parameter of the earlier version was used, because a party, columns or rows left. The facts
     also have the ``number`` of the version. Versions that requests made keep the facts, so they are
-    known after that version is erased.
+    known after that version is erased. None if no version replaced one, or if a training that went
+    on from no version came later.
     """
+    newest: float = inf
     for each in reversed(store.files()):
-        if found := _replacement(each):
-            return found
+        if each.version is None or each.number > newest:
+            continue
+        if (found := _replacement(each)) or each.version.parent is None:
+            return found or None
+        newest = each.version.parent
     return None
 
 
@@ -151,7 +157,7 @@ def columns_requests(
 ) -> list[RequestView]:
     """The requests which say that ``version`` is the first one without some columns.
 
-    Those that were rejected or withdrawn do not count. ``origin``: only those of this party.
+    Those that were rejected or withdrawn are among them. ``origin``: only those of this party.
     """
     return [
         each
@@ -159,7 +165,6 @@ def columns_requests(
         if each.content.kind == "columns"
         and each.content.version == version
         and origin in (None, each.origin)
-        and each.state not in ENDED
     ]
 
 
@@ -275,7 +280,7 @@ def _refuse_unrecorded_departure(
     """Refuse to go on from a version without a party or own columns before this has a receipt."""
     found = _replacement(chosen)
     left = set(found.get(LEFT, ())) - agreement.parties.keys()
-    columns = len(found.get(COLUMNS, ()))
+    columns = found.get(COLUMNS, 0)
     if not left and not columns:
         return
     with journal_of(party) as journal:
@@ -284,7 +289,7 @@ def _refuse_unrecorded_departure(
     recorded = departures(views, number, agreement.active)
     missing = sorted(left - {name for name, each in recorded.items() if each.state in CARRIED_OUT})
     own = columns_requests(views, number, party.name)
-    if columns and not any(each.state in CARRIED_OUT for each in own):
+    if columns and not any(each.state in CARRIED_OUT | ENDED for each in own):
         missing.append(columns_of(columns, party.name))
     if missing:
         raise PolicyError(

@@ -111,7 +111,10 @@ def _notes_on_columns(receipt: Receipt) -> Iterator[str]:
     before = f"model-{receipt.version_before}"
     for each in receipt.statements if receipt.columns_left else ():
         if before not in [item.id for item in each.artefacts_destroyed]:
-            yield f"{each.party} does not state that it erased {before}"
+            yield (
+                f"{each.party} does not state that it erased {before}; a party that joined with "
+                f"model-{receipt.version_after} never had it"
+            )
 
 
 _Check: TypeAlias = tuple[list[FoundFault], str]

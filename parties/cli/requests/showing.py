@@ -14,7 +14,6 @@ from parties.requests.local_desk import LocalDesk
 from parties.requests.receipts import FOLDER, lost_receipt
 from parties.requests.subjects import Subject, SubjectClass, count_classes
 from parties.vertical.kept_model import party_models, present_version
-from parties.vertical.offline.local_desk import VerticalDesk
 
 
 def list_requests(local: LocalDesk, console: Console) -> None:
@@ -39,7 +38,7 @@ def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: 
         StorageError: this party has no IDs of the request.
     """
     view = view_of(local, request)
-    fields = _fields(local, view) | _own_fields(local, view)
+    fields = _fields(local, view) | {"receipt_file": _receipt_file(local, view)}
     subjects = local.subjects.of(view.id)
     if subjects is not None:
         vertical = isinstance(local.party.agreement, VerticalAgreement)
@@ -174,14 +173,10 @@ def _fields(local: LocalDesk, view: RequestView) -> dict[str, Any]:
     }
 
 
-def _own_fields(local: LocalDesk, view: RequestView) -> dict[str, Any]:
-    """What only this party knows of a request: the file of its receipt, and names of columns."""
+def _receipt_file(local: LocalDesk, view: RequestView) -> str | None:
+    """The file of a request's receipt at this party; None without one."""
     path = local.party.state / FOLDER / f"{min(view.batch, default=view.id)}.json"
-    known = view.state in CARRIED_OUT and path.exists()
-    fields: dict[str, Any] = {"receipt_file": str(path) if known else None}
-    if isinstance(local, VerticalDesk) and (names := local.columns_that_left(view)):
-        fields["column_names"] = names
-    return fields
+    return str(path) if view.state in CARRIED_OUT and path.exists() else None
 
 
 def _row_count(view: RequestView) -> str:

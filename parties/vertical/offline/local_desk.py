@@ -1,6 +1,6 @@
 """The requests of one vertical party without a network, and the rows of its kept model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -8,12 +8,11 @@ import numpy as np
 
 from parties.data.holding import Holding, read_holding
 from parties.data.party_settings import VerticalConfig
-from parties.requests.lifecycle import RequestView
 from parties.requests.local_desk import LocalDesk, local_desk_of, offline_party
 from parties.requests.persons import read_policy
 from parties.session.setup import StartOptions, data_folder
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.kept_model import COLUMNS, kept_rows, newest_replacement, party_models
+from parties.vertical.kept_model import kept_rows, party_models
 from parties.vertical.service.desk import open_desk
 
 
@@ -32,17 +31,6 @@ class VerticalDesk(LocalDesk):
         store = party_models(self.party)
         store.require()
         return kept_rows(store)
-
-    def columns_that_left(self, view: RequestView) -> Sequence[str]:
-        """Return the names of the columns that left with a request of this party.
-
-        They are kept with the model until a later training replaces it; empty afterwards.
-        """
-        if view.content.kind != "columns" or view.origin != self.party.name:
-            return ()
-        made = newest_replacement(party_models(self.party))
-        found = made is not None and made["number"] == view.content.version
-        return made[COLUMNS] if made is not None and found else ()
 
     def kept_labels(self) -> dict[bytes, str]:
         """Return own ID and label of each row that the kept model of the active party knows.

@@ -14,6 +14,7 @@ import torch
 from parties import __version__
 from parties.requests.duties import RequestDesk
 from parties.requests.events import (
+    DecisionBody,
     EventKind,
     RequestedBody,
     StartedBody,
@@ -23,7 +24,7 @@ from parties.requests.events import (
     event_time,
     new_request_id,
 )
-from parties.requests.lifecycle import CARRIED_OUT, RequestState, RequestView, due_date
+from parties.requests.lifecycle import CARRIED_OUT, ENDED, RequestState, RequestView, due_date
 from parties.requests.signing import commitment
 from parties.session.store.model_store import ModelStore
 from parties.vertical.engine.party import VerticalParty
@@ -62,7 +63,7 @@ def refuse_departure(party: VerticalParty, view: RequestView) -> str:
         return f"only {party.agreement.active} trains, so only it can say that {name} left"
     store = party_models(party)
     made, facts = newest_replacement(store), store.facts(number)
-    if made is not None and made["number"] == number and name in made[LEFT]:
+    if made is not None and made["number"] == number and name in made.get(LEFT, ()):
         return ""
     joined = facts is not None and facts.own.get(JOINED)
     if joined and name not in store.architecture(number)["parties"]:
@@ -109,15 +110,25 @@ class Departures:
         if self._party.name not in self._asked:
             self._asked.add(self._party.name)
             request_columns(self._party, self._store, self._desk)
-        views = columns_requests(self._desk.requests(), made["number"])
-        waiting = [each for each in views if each.state not in CARRIED_OUT]
+        waiting = self._waiting_for_columns(made["number"])
         _record_training(self._desk, waiting, made, COLUMNS_METHOD)
         return parties and not waiting
+
+    def _waiting_for_columns(self, number: int) -> list[RequestView]:
+        """The first request of each owner that is not carried out and that its owner approved.
+
+        Without the approval of the owner, nobody waits: a party could else stop all requests.
+        """
+        first: dict[str, RequestView] = {}
+        for view in columns_requests(self._desk.requests(), number):
+            if view.state not in ENDED and view.origin in view.approvals:
+                first.setdefault(view.origin, view)
+        return [each for each in first.values() if each.state not in CARRIED_OUT]
 
     def _record_parties(self, made: Mapping[str, Any]) -> bool:
         """Record which parties left; return whether each of these requests is certified."""
         party, number = self._party, made["number"]
-        left = set(made[LEFT]) - party.agreement.parties.keys()
+        left = set(made.get(LEFT, ())) - party.agreement.parties.keys()
         views = departures(self._desk.requests(), number, party.name)
         for name in sorted(left - views.keys()):
             self._request(name, number)
@@ -144,10 +155,11 @@ def request_columns(party: VerticalParty, store: ModelStore, desk: RequestDesk) 
     """Journal a request of this party if the newest training left out some of its columns.
 
     Call this once in a session, when the journal is complete. After a crash the next session finds
-    the request in the journal, and makes no other one.
+    the request in the journal, and makes no other one. A request that another party rejected, or
+    that this party withdrew, is not made again: there is no receipt then.
     """
     made = newest_replacement(store)
-    count = 0 if made is None else len(made.get(COLUMNS, ()))
+    count = 0 if made is None else made.get(COLUMNS, 0)
     if made is None or not count:
         return
     with desk.journal.transaction():
@@ -155,6 +167,7 @@ def request_columns(party: VerticalParty, store: ModelStore, desk: RequestDesk) 
             return
         content = {"kind": "columns", "columns": count, "version": made["number"]}
         request = _append_request(party, desk, content)
+        desk.append(EventKind.APPROVED, request, DecisionBody())  # nobody waits without it
     party.progress.note(
         f"{columns_of(count, party.name)} left: request {request} records that the model does not "
         "use them; other requests wait until it is certified"
@@ -198,7 +211,8 @@ def state_departures(
         desk: its journal of requests.
         sent: the hash chains over the messages that the party has sent to each peer.
     """
-    for view in desk.requests():
+    views = desk.requests()
+    for view in views:
         number = view.version_after
         if (
             not view.content.by_training
@@ -211,7 +225,7 @@ def state_departures(
             continue
         store.prune(number, versions=True)
         destroyed = [model_item(old, kind) for old, kind in own.get("older", [])]
-        if _had_embeddings(party, view):
+        if any(_had_embeddings(party, each) for each in views if each.id in view.batch):
             destroyed.append(StoredItem(id="kept-embeddings-of-the-party", kind="embeddings"))
         remains = [f"model-{old}" for old, _ in store.contents() if old < number]
         body = StatedBody(

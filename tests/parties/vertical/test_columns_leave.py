@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import three_parties
+import torch
 from kept_trio import TRAINING, KeptTrio, train_trio
 from request_federation import write_trio
 from three_parties import PARTIES
@@ -14,14 +15,23 @@ from watched_party import Watch
 
 from parties.common.errors import PolicyError
 from parties.data.party_settings import VerticalPartySettings
-from parties.requests.events import EventKind
+from parties.requests.events import DecisionBody, EventKind
 from parties.requests.lifecycle import RequestState, RequestView
 from parties.requests.local_desk import local_desk_of
 from parties.requests.persons import RequestPolicy
 from parties.requests.receipts import FOLDER, TRUST
+from parties.session.checkpoint import CheckpointContent
 from parties.session.setup import NEWEST
-from parties.vertical.kept_model import kept_rows, party_models
-from parties.vertical.offline.local_desk import VerticalDesk
+from parties.session.store.model_store import ModelStore, VersionFacts
+from parties.session.store.sealing import KeyFile
+from parties.vertical.kept_model import (
+    COLUMNS,
+    LEFT,
+    REPLACES,
+    kept_rows,
+    newest_replacement,
+    party_models,
+)
 from parties.vertical.service.departure import Departures, request_columns
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.replay import plan_replay
@@ -30,8 +40,8 @@ from unlearning.receipts.receipt import Receipt, RequestKind
 from unlearning.receipts.verify import Evidence, Verification, verify
 
 FEW = {"unlearning": {"method": "fine-tune", "compare": (), "retrains": 0}}
-NEW = {"training": {**TRAINING, "continued": {"new_weights": True}}}
 POLICY = RequestPolicy(automatic=True, persons=())
+NEW = {"training": {**TRAINING, "continued": {"new_weights": True}}}
 
 
 @pytest.fixture(scope="module")
@@ -171,17 +181,52 @@ def test_names_of_columns_stay_at_their_owner(
         trio.carry_out()
     drop(trio, monkeypatch, left="salary")
     trio.carry_out()
-    earlier, view = views(trio)
-    for name in PARTIES:
-        us = trio.party(name)
-        with local_desk_of(us, open_desk(us, us.agreement), POLICY) as local:
-            desk = VerticalDesk(us, local.desk, POLICY, local.subjects, local.forgotten)
-            assert list(desk.columns_that_left(view)) == ["salary"] * (name == "left")
-            assert list(desk.columns_that_left(earlier)) == []  # its version is erased
-            events = b"".join(each.encode() for each in desk.desk.journal.events())
-            assert b"salary" not in events
-        receipt = folder_of(trio, name) / f"{view.id}.json"
-        assert b"salary" not in receipt.read_bytes() + receipt.with_suffix(".html").read_bytes()
+    files = [each for each in (trio.folder / "runs").rglob("*") if each.is_file()]
+    assert len(files) > 20
+    assert [each for each in files if b"salary" in each.read_bytes()] == []
+
+
+def test_a_withdrawn_request_is_not_made_again_and_trainings_go_on(without_z: KeptTrio) -> None:
+    """As if another party were lost for good before the receipt."""
+    left = without_z.party("left")
+    with closing(without_z.desk("left")) as desk:
+        request_columns(left, party_models(left), desk)
+        (view,) = views(without_z, "left")
+        desk.append(EventKind.WITHDRAWN, view.id, DecisionBody(reason="right is lost"))
+    without_z.carry_out()
+    assert [each.state for each in views(without_z)] == [RequestState.CANCELLED]
+    train(without_z)
+
+
+def test_nobody_waits_for_columns_that_their_owner_does_not_approve(trio: KeptTrio) -> None:
+    """A party could else stop all requests and trainings for ever."""
+    hub = trio.party("hub")
+    content = {"kind": "columns", "columns": 1, "version": newest(trio), "subjects_root": None}
+    request = trio.request("left", **content)
+    with closing(trio.desk("left")) as desk:
+        records = list(desk.journal.since({}))
+    with closing(trio.desk("hub")) as desk:
+        desk.journal.merge(records)
+        assert desk.request(request).approvals == frozenset()
+        desk.attend()
+        assert "hub" not in desk.request(request).approvals
+        assert Departures(hub, party_models(hub), desk).record()
+
+
+def test_a_later_training_from_nothing_ends_what_proves_that_columns_left(tmp_path: Path) -> None:
+    keys = KeyFile(tmp_path)
+    store = ModelStore(tmp_path, "left", {"seed": 1}, keys)
+    state = CheckpointContent({}, {"model": {"w": torch.zeros(2)}})
+    own = {REPLACES: 1, LEFT: [], COLUMNS: 1, "before": "", "older": []}
+    when = "2026-11-28T10:00:00Z"
+    store.write(2, b"r" * 16, state, VersionFacts("training", when, own=own))
+    store.write(3, b"r" * 16, state, VersionFacts("requests", when, 2, ("01ARZ",), "fine-tune"))
+    store.write(4, b"s" * 16, state, VersionFacts("training", when, 3))
+    found = newest_replacement(store)
+    assert found is not None
+    assert (found["number"], found[COLUMNS]) == (2, 1)
+    store.write(5, b"t" * 16, state, VersionFacts("training", when))
+    assert newest_replacement(store) is None
 
 
 def test_columns_of_two_parties_have_one_receipt(
