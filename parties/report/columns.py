@@ -91,7 +91,7 @@ FORGOTTEN_ACCURACY = _accuracy("forgotten", "forgotten rows", "forget\nacc.", fo
 BALANCED_ATTACK = _attack("balanced_accuracy", "balanced accuracy", "attack\nbal.")
 ATTACK_AUC = _attack("auc", "AUC", "attack\nAUC")
 LOSS_AUC = Column(
-    "Membership attack", "AUC of a small loss", ("figure", "loss_auc"), "attack\nAUC",
+    "Membership attack", "AUC of a small loss", ("figure", "loss_auc"), "losses\nAUC",
     Unit.NUMBER, 3, forgets=True,
 )  # fmt: skip
 TRIGGER_RATE = Column(

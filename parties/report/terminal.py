@@ -29,8 +29,9 @@ STYLES = {"chosen": "bold", "mean": "italic"}
 FULL_WIDTH = 96  # characters that all columns need
 # What columns mean, by the beginning of their headings.
 LEGEND: Final = {
-    "attack": "attack: tells forgotten rows from rows that were never learned; 0.5 is chance, "
-    "for labels that are not classes Retrain shows the value without memory.",
+    "attack": "attack: tells forgotten rows from rows that were never learned; 0.5 is chance.",
+    "losses": "losses: takes rows with a small loss for forgotten rows; the Retrains show the "
+    "value without memory.",
     "JS": "JS: distance of the predictions from a Retrain's, over that between two Retrains.",
     "diff.": "diff.: difference of the predictions from a Retrain's (root mean square), over that "
     "between two Retrains.",

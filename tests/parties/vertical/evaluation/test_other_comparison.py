@@ -263,7 +263,8 @@ def test_report_of_a_number_names_no_accuracy(numbers: dict[str, Any]) -> None:
     assert "Root mean squared difference between the predictions" in page
     assert "Forgotten against test rows." in page
     assert "R² on test rows" in " ".join(text.split())
-    assert "diff.: difference of the predictions" in text
+    assert "losses: takes rows with a small loss" in " ".join(text.split())
+    assert "diff.: difference of the predictions" in " ".join(text.split())
     evidence = request_verdict(request).evidence
     assert "in differences of two Retrains" in evidence[0]
 
