@@ -59,7 +59,8 @@ def _vertical(config: str, *others: str) -> tuple[str, ...]:
 SECTIONS: Mapping[str, Section] = {
     "equality": Section(
         BENCH, (*SPLIT_MODEL, "unlearning/objectives.py", "unlearning/primal_dual.py",
-                "parties/vertical/methods/fedora.py"),
+                "parties/vertical/methods/fedora.py",
+                "parties/vertical/methods/fedora_settings.py"),
     ),
     "intersection": Section(BENCH, ALIGNMENT),
     "new rows": Section(BENCH, ALIGNMENT),

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from parties.requests.driver import carry_out
 from parties.vertical.engine.split_model import SplitModel
-from parties.vertical.methods.fedora import FedOraMethod, FedoraSettings, FedOraState
+from parties.vertical.methods.fedora import FedOraMethod, FedOraState
+from parties.vertical.methods.fedora_settings import FedoraSettings
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.run import VerticalRun

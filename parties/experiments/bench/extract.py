@@ -8,7 +8,7 @@ from typing import Any
 from configs.agreement import VerticalAgreement
 from parties.experiments.bench.plan import PlannedRun, Values
 from parties.report.method_names import RETRAIN, is_independent_retrain, is_retrain
-from parties.vertical.methods.fedora import FedoraSettings
+from parties.vertical.methods.fedora_settings import FedoraSettings
 from parties.vertical.methods.ico_like import IcoLikeSettings
 
 # Measures of the tables by name, and the figures of a method with their values.

@@ -12,7 +12,7 @@ from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from configs.table import ConfigTable, Count, Fraction, Positive
 from configs.unlearning import MethodSettings, table_name
-from parties.vertical.methods.fedora import PAPER
+from parties.vertical.methods.fedora_settings import PAPER
 
 TRAINING: Final = "training"  # the way of a row of fresh models
 PRIMAL_DUAL: Final = ("fedora",)  # ways with a dual

@@ -35,7 +35,7 @@ from parties.vertical.engine.rows import (
     ordered_requests,
     shuffled_requests,
 )
-from parties.vertical.methods.fedora import FedoraSettings
+from parties.vertical.methods.fedora_settings import FedoraSettings
 from parties.vertical.methods.local_start import TOP, LocalStart
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.registry import METHODS

@@ -52,7 +52,7 @@ from parties.vertical.evaluation.output_metrics import (
 )
 from parties.vertical.evaluation.quick_audit import loss_attack
 from parties.vertical.evaluation.row_groups import RowGroups
-from parties.vertical.methods.fedora import FedoraSettings
+from parties.vertical.methods.fedora_settings import FedoraSettings
 from parties.vertical.methods.registry import METHODS
 from unlearning.audit.divergence import label_distance, number_distance
 from unlearning.audit.forgetting import predictive_entropy

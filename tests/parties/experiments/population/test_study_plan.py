@@ -11,7 +11,7 @@ from parties.cli.commands.forgetting import STUDY
 from parties.common.errors import PolicyError
 from parties.experiments.population.plan import SearchRange, Study, StudyMethod, read_study
 from parties.experiments.population.run import require_supported
-from parties.vertical.methods.fedora import FedoraSettings
+from parties.vertical.methods.fedora_settings import FedoraSettings
 from parties.vertical.methods.registry import AGREEMENT
 
 AGREED = AGREEMENT.model_validate(

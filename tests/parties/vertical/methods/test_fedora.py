@@ -10,13 +10,9 @@ from fixed_threshold import run_fedora
 from three_parties import PAPER, forget_some, open_split_model, start_training
 
 from parties.requests.driver import carry_out
-from parties.vertical.methods.fedora import (
-    AdaptiveStepSettings,
-    FedoraSettings,
-    Schedule,
-    calibrate_top,
-    noise_draws,
-)
+from parties.vertical.methods.fedora import Schedule, noise_draws
+from parties.vertical.methods.fedora_settings import AdaptiveStepSettings, FedoraSettings
+from parties.vertical.methods.fedora_thresholds import calibrate_top
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import vertical_method
