@@ -1,6 +1,7 @@
 """The desk for requests of a vertical party, and the rows and labels that they name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -74,38 +75,81 @@ def _refusal(party: VerticalParty, view: RequestView) -> str:
     return why_not_corrected(agreement)
 
 
+@dataclass(frozen=True, slots=True)
+class CorrectionRecord:
+    """What the active party keeps about a request that replaces labels; ``repr`` shows no label.
+
+    Attributes:
+        rows: common indices of the rows.
+        labels: by ID, the name of the class; without the rows that were forgotten since. None if
+            the private record of the request was purged, or is lost with a backup.
+    """
+
+    rows: frozenset[int] = field(repr=False)
+    labels: Mapping[bytes, str] | None = field(repr=False)
+
+
+def correction_records(
+    party: VerticalParty, desk: RequestDesk, batch: Iterable[str]
+) -> list[CorrectionRecord]:
+    """The records of requests that replace labels, in the order in which they were carried out.
+
+    Raises:
+        IntegrityError: a record cannot be decrypted.
+    """
+    store, found = SubjectStore(desk.journal, party.keys), []
+    for view in in_order(map(desk.request, batch)):
+        subjects = store.of(view.id)
+        labels = None if subjects is None else {s.id: s.label for s in subjects if s.label}
+        found.append(CorrectionRecord(frozenset(view.rows or ()), labels))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedLabels:
+    """Rows whose labels requests replace, and their new labels.
+
+    Attributes:
+        rows: [rows], common indices, ascending.
+        labels: [rows], their new labels.
+        read: [read], those of the rows whose labels are of the party's data.
+    """
+
+    rows: Index
+    labels: Index
+    read: Index
+
+    def wrong(self, learned: Index) -> int:
+        """Return how many labels of the data are those that the model ``learned``, [rows]."""
+        return int((np.isin(self.rows, self.read) & (learned == self.labels)).sum())
+
+
 def corrected_labels(
-    split_model: SplitModel, desk: RequestDesk, batch: Sequence[str]
-) -> tuple[Index, Index, Index]:
-    """The rows whose labels requests replace, and their new labels.
+    split_model: SplitModel, records: Iterable[CorrectionRecord]
+) -> CorrectedLabels:
+    """The rows of the model whose labels requests replace, and their new labels.
 
-    The label of a row is that of the last request in ``batch`` that names it, in the order in which
-    they were carried out before a backup was restored. A request whose private record was purged,
-    or is lost with a backup, takes the labels of the party's data.
-
-    Returns:
-        The rows, [rows], ascending; their labels, [rows]; and those of the rows whose labels are of
-        the data, [read].
+    The label of a row is that of the last record that names it. A record without labels takes those
+    of the party's data. Rows that the model does not have are left out.
     """
     party, features = split_model.party, split_model.state.features
-    classes, store = split_model.agreement.labels.classes, SubjectStore(desk.journal, party.keys)
+    classes = split_model.agreement.labels.classes
     place = {each: row for row, each in enumerate(features.ids()) if each}
     found, read = dict[int, int](), set[int]()
-    for view in in_order(map(desk.request, batch)):
-        subjects, rows = store.of(view.id), set(view.rows or ())
-        if subjects is None:
-            present = [row for row in sorted(rows) if features.rows[row] >= 0]
+    for record in records:
+        if record.labels is None:
+            present = [row for row in sorted(record.rows) if features.rows[row] >= 0]
             own = read_labels(party, features.rows[present])
             found |= dict(zip(present, own.tolist(), strict=True))
             read |= set(present)
             continue
-        for each in subjects:
-            if place.get(each.id) in rows and each.label:
-                found[place[each.id]] = classes.index(each.label)
-                read.discard(place[each.id])
+        for identity, label in record.labels.items():
+            if place.get(identity) in record.rows:
+                found[place[identity]] = classes.index(label)
+                read.discard(place[identity])
     ordered = sorted(found)
     labels = np.array([found[row] for row in ordered], np.int64)
-    return np.array(ordered, np.int64), labels, np.array(sorted(read), np.int64)
+    return CorrectedLabels(np.array(ordered, np.int64), labels, np.array(sorted(read), np.int64))
 
 
 def labelled_rows(split_model: SplitModel, view: RequestView) -> Index:
