@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from parties.common.errors import SessionEnded, StorageError
+from parties.common.errors import SessionEnded
 from parties.common.shared_randomness import Index
 from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
@@ -103,12 +103,7 @@ def _correct(split_model: SplitModel, desk: RequestDesk, batch: list[str]) -> _P
     wanted = corrected_labels(split_model, correction_records(split_model.party, desk, batch))
     recorded = split_model.once("labels", list, split_model.labels[wanted.rows].tolist)
     learned = np.array(recorded, np.int64)
-    if same := wanted.wrong(learned):
-        raise StorageError(
-            f"the labels that the requests {', '.join(batch)} name are not kept any more, and the "
-            f"data of {split_model.party.name} has {same} of the wrong ones",
-            "correct the labels in the data, and start again",
-        )
+    wanted.require_right(learned, batch, split_model.party.name)
     split_model.correct(wanted.rows, learned, wanted.labels, batch)
     if not len(split_model.rows.forgotten):
         split_model.end_correction()

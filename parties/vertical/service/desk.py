@@ -5,13 +5,16 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from configs.agreement import VerticalAgreement
 from configs.config_file import agreement_digest
 from configs.unlearning import MethodSettings, table_name
+from parties.common.errors import StorageError
 from parties.common.shared_randomness import Index, derive_key, permutation
 from parties.requests.duties import RequestDesk
-from parties.requests.lifecycle import RequestView, in_order
+from parties.requests.lifecycle import ENDED, RequestView, in_order
 from parties.requests.receipts import Federation, params_hash
 from parties.requests.subjects import SubjectStore
 from parties.vertical.engine.features import read_labels
@@ -119,9 +122,23 @@ class CorrectedLabels:
     labels: Index
     read: Index
 
-    def wrong(self, learned: Index) -> int:
-        """Return how many labels of the data are those that the model ``learned``, [rows]."""
-        return int((np.isin(self.rows, self.read) & (learned == self.labels)).sum())
+    def require_right(self, learned: Index, batch: Iterable[str], party: str) -> None:
+        """Check that no label of the data is the one that the model ``learned``, [rows].
+
+        Args:
+            learned: labels of the model, [rows].
+            batch: the IDs of the requests.
+            party: name of the active party.
+
+        Raises:
+            StorageError: the labels of a request are lost, and the data has the wrong ones.
+        """
+        if same := int((np.isin(self.rows, self.read) & (learned == self.labels)).sum()):
+            raise StorageError(
+                f"the labels that the requests {', '.join(batch)} name are not kept any more, and "
+                f"the data of {party} has {same} of the wrong ones",
+                "correct the labels in the data, and start again",
+            )
 
 
 def corrected_labels(
@@ -152,28 +169,56 @@ def corrected_labels(
     return CorrectedLabels(np.array(ordered, np.int64), labels, np.array(sorted(read), np.int64))
 
 
-def labelled_rows(split_model: SplitModel, view: RequestView) -> Index:
-    """The rows of a request by label, [rows], ascending; only the active party has the labels."""
+def labels_before(split_model: SplitModel, desk: RequestDesk, view: RequestView) -> Tensor:
+    """The labels that a request by label means, [common_rows]; -1 for erased rows.
+
+    They are those of the model, except where earlier requests correct labels and are not carried
+    out yet, which were neither rejected nor withdrawn.
+
+    Raises:
+        StorageError: the labels of a correction are lost, and the data has the wrong ones.
+    """
+    labels, party = split_model.labels.clone(), split_model.party
+    earlier = [
+        each.id
+        for each in desk.requests()
+        if each.corrects
+        and each.id < view.id
+        and each.state not in ENDED
+        and each.version_after is None
+    ]
+    wanted = corrected_labels(split_model, correction_records(party, desk, earlier))
+    wanted.require_right(labels[wanted.rows].numpy(), earlier, party.name)
+    labels[wanted.rows] = torch.from_numpy(wanted.labels)
+    return labels
+
+
+def labelled_rows(split_model: SplitModel, view: RequestView, labels: Tensor) -> Index:
+    """The rows of a request by label, [rows], ascending; only the active party has the labels.
+
+    ``labels`` are those that the request means, [common_rows].
+    """
     content = view.content
     share, stream = float(content.fraction), f"{view.id} {content.seed}"
-    return rows_of_labels(split_model, content.classes, share=share, stream=stream)
+    return _rows_of_labels(split_model, labels, content.classes, share=share, stream=stream)
 
 
-def rows_of_labels(
-    split_model: SplitModel, classes: Sequence[str], *, share: float, stream: str
+def _rows_of_labels(
+    split_model: SplitModel, labels: Tensor, classes: Sequence[str], *, share: float, stream: str
 ) -> Index:
     """A keyed sample of the rows of some classes, [rows], ascending; unknown classes have no rows.
 
     Labels that are not one of several classes have no rows.
 
     Args:
-        split_model: the model, with the labels of all rows that were not erased.
+        split_model: the model.
+        labels: the labels of all rows that were not erased, [common_rows].
         classes: names of the classes.
         share: fraction of the training rows of each class. If it is 1, validation and test rows of
             the classes are returned, too.
         stream: random stream of the sample.
     """
-    known, labels = split_model.agreement.labels.classes, split_model.labels
+    known = split_model.agreement.labels.classes
     found = [np.empty(0, np.int64)]
     single = split_model.agreement.labels.task == "classification"
     for name in classes:

@@ -203,7 +203,8 @@ def replay_active(
 
     Raises:
         PolicyError: the parties have no version in common from which a replay can start, the
-            replaced labels are not kept any more, or the request cannot be compared.
+            right labels were deleted, or the request cannot be compared.
+        StorageError: the right labels are lost, and the data has the wrong ones.
         ProtocolError: a passive party broke the protocol, or was lost.
     """
     hub, offers = handshake.accept_spokes(plan.party, port)
@@ -401,7 +402,8 @@ def _correct_again(plan: ReplayPlan, model: SplitModel, *, compares: bool) -> Pa
     """Replace the labels of the batch, if it has requests that replace labels.
 
     Raises:
-        PolicyError: the labels are not kept any more.
+        PolicyError: the labels were deleted, because their rows were forgotten.
+        StorageError: the labels are lost, and the data has the wrong ones.
     """
     if not plan.corrects.requests:
         return None
@@ -414,12 +416,7 @@ def _correct_again(plan: ReplayPlan, model: SplitModel, *, compares: bool) -> Pa
             "corrected, because a later request forgot these rows",
             "vfl-verify still checks the receipt itself",
         )
-    if same := wanted.wrong(learned):
-        raise PolicyError(
-            f"the labels that {plan.receipt.receipt_id} names are not kept any more, and the data "
-            f"of {name} has {same} of the wrong ones",
-            "correct the labels in the data, and replay the request again",
-        )
+    wanted.require_right(learned, plan.corrects.requests, name)
     if len(wanted.read):
         plan.party.progress.warn(
             f"the record of {plan.receipt.receipt_id} was purged: {len(wanted.read)} labels are "

@@ -12,7 +12,7 @@ from test_corrected_later import correct, labels, next_class, rows_of, write_lab
 from test_replay import contents, receipt_of, replay
 from three_parties import PARTIES
 
-from parties.common.errors import PolicyError
+from parties.common.errors import PolicyError, StorageError
 from parties.requests.subjects import SubjectStore
 
 FEDORA: dict[str, Any] = {
@@ -78,7 +78,7 @@ def test_replay_after_a_purge_reads_the_data(trio: KeptTrio) -> None:
     request = correct(trio, wanted)
     trio.carry_out()
     purge(trio, request)
-    with pytest.raises(PolicyError, match="has 9 of the wrong ones"):
+    with pytest.raises(StorageError, match="has 9 of the wrong ones"):
         replay(trio, request)
     write_labels(trio, wanted)
     assert replay(trio, request)["hub"].equal == SAME
