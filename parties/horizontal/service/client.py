@@ -3,8 +3,6 @@
 from collections.abc import Callable, Container, Mapping, Sequence
 from time import monotonic
 
-import numpy as np
-
 from configs.federated import RequestBase
 from parties.horizontal.client import ClientConversation
 from parties.horizontal.client_store import ClientStore
@@ -19,7 +17,7 @@ from parties.horizontal.service.kept_model import (
     with_requests,
 )
 from parties.requests.duties import RequestDesk
-from parties.requests.exchange import pack_events, unpack_events
+from parties.requests.exchange import SpokeExchange, pack_events
 from parties.requests.lifecycle import RequestState
 from parties.session import handshake
 from parties.session.handshake import NO_CHECKPOINTS
@@ -75,6 +73,7 @@ class ClientSession:
         self._party, self._channel, self._desk = party, channel, desk
         self._store = federated_models(party)
         self._orders: ClientConversation | None = None
+        self._exchange = SpokeExchange(desk)
         self._started = set[str]()  # names of the requests that run
 
     def handle(self, message: Message) -> bool:
@@ -101,7 +100,7 @@ class ClientSession:
         return True
 
     def _synchronise(self, counts: dict[str, int], message: Message) -> None:
-        whole = self._desk.merge(unpack_events(message.tensor(np.uint8, None)), counts)
+        whole = self._exchange.merge(counts, message)
         if whole and self._started != {each.name for each in self._running()}:
             self._started, self._orders = {each.name for each in self._running()}, None
         if whole:
