@@ -6,6 +6,7 @@ from time import monotonic
 from configs.federated import RequestBase
 from parties.horizontal.client import ClientConversation
 from parties.horizontal.client_store import ClientStore
+from parties.horizontal.engine.run_journal import federated_checkpoints
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.service.desk import state_version
 from parties.horizontal.service.kept_model import (
@@ -103,6 +104,9 @@ class ClientSession:
         whole = self._exchange.merge(counts, message)
         if whole and self._started != {each.name for each in self._running()}:
             self._started, self._orders = {each.name for each in self._running()}, None
+        if whole and not self._running():
+            # Of a batch that was put into quarantine: a later one starts from all rows again.
+            federated_checkpoints(self._party).clear()
         if whole:
             sent = [self._channel.sent_transcript]
             state_version(self._party, self._desk, self._store, sent)

@@ -188,8 +188,9 @@ def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str)
         "carries the request out. The same method is not tried again, even with another "
         "requests.guard; raise requests.guard too if the other method may lose as much"
     )
-    for request in batch:
-        desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
+    with desk.journal.transaction():
+        for request in batch:
+            desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
     parent = _parent(store)
     store.prune(parent, parent)
     return reason
