@@ -183,6 +183,7 @@ def labels_before(split_model: SplitModel, desk: RequestDesk, view: RequestView)
         each.id
         for each in desk.requests()
         if each.corrects
+        and each.origin == party.name  # no other party has labels
         and each.id < view.id
         and each.state not in ENDED
         and each.version_after is None

@@ -79,6 +79,23 @@ def test_withdrawn_correction_does_not_count(trio: KeptTrio) -> None:
     assert trio.view("hub", request).rows == before
 
 
+def test_correction_of_a_party_without_labels_does_not_count(trio: KeptTrio) -> None:
+    """No person has rejected it yet."""
+    wanted, _ = mislabelled(trio)
+    before = of_class(labels(trio))
+    trio.policies = dict.fromkeys(PARTIES, "roles")
+    correction = correct(trio, wanted, "left")
+    request = forget_label(trio)
+    trio.carry_out()
+    for name in PARTIES:
+        with closing(trio.desk(name)) as desk:
+            desk.append(EventKind.APPROVED, request, DecisionBody())
+    trio.carry_out()
+    assert trio.view("hub", correction).state is RequestState.RECEIVED
+    assert trio.view("hub", request).rows == before
+    assert of_class(labels(trio)) == ()
+
+
 def test_restored_model_corrects_labels_before_rows_of_a_label_are_named(trio: KeptTrio) -> None:
     wanted, right = mislabelled(trio)
     runs, backup = trio.folder / "runs" / "trio", trio.folder / "backup"
