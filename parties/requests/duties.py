@@ -317,10 +317,22 @@ class RequestDesk:
         return None if receipt is None else signed_receipt(receipt, events, keys)
 
     def _sign(self, view: RequestView) -> None:
-        """Complete a verified request (the hub), and sign the receipt that the hub completed."""
+        """Complete a verified request (the hub), and sign the receipt that the hub completed.
+
+        Raises:
+            IntegrityError: the receipt contradicts itself, or is another one than this party
+                builds.
+        """
         receipt = self.receipt(view)
         if receipt is None:
             return
+        if receipt.repeated_columns:
+            raise IntegrityError(
+                f"{self.rules.hub} carried out several requests about columns of "
+                f"{', '.join(receipt.repeated_columns)} together, so {self._party.name} does not "
+                "sign their receipt",
+                f"ask {self.rules.hub} why: one request says how many columns of a party left",
+            )
         if view.receipt is None:
             if self._party.name == self.rules.hub:
                 self.append(EventKind.COMPLETED, view.id, CompletedBody(receipt=receipt.digest))

@@ -1,6 +1,6 @@
 """Exchange of journal events between a hub and its spokes, as tensors of bytes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from parties.session.party import PartyContext
 from protocol import vfl_pb2
 from protocol.errors import RemoteProtocolError
 from protocol.hub import Hub
+from protocol.message import Message
 
 MOST_BYTES = 8 << 20  # of the events in one message, unless a single event is larger
 ROUNDS = 4  # exchanges in a row, while events arrive
@@ -41,7 +42,9 @@ def unpack_events(content: Bytes) -> list[bytes]:
 class JournalExchange:
     """The hub's exchange of events with the spokes that are connected.
 
-    With ``attends`` false, this party appends no event: other parties are absent.
+    This party appends no event before every spoke has returned its later events of this party: if
+    its journal was restored from a backup, a new event would have the number of a later one. With
+    ``attends`` false, it appends none at all: other parties are absent.
     """
 
     def __init__(
@@ -83,8 +86,40 @@ class JournalExchange:
         theirs = reply.expect(vfl_pb2.JournalEvents)
         self._counts[name] = dict(theirs.counts)
         events = unpack_events(reply.tensor(np.uint8, None))
-        return self._desk.merge(events, self._counts[name], attends=self._attends)
+        return self._desk.merge(events, self._counts[name], attends=self._attends and self._whole())
+
+    def _whole(self) -> bool:
+        """Whether all spokes were asked, and none has later events of this party."""
+        own = self._desk.journal.counts().get(self._party.name, 0)
+        asked = self._counts.keys() >= {*self._hub}
+        return asked and all(each.get(self._party.name, 0) <= own for each in self._counts.values())
 
     def _all_know(self) -> bool:
         ours = self._desk.journal.counts()
         return all(counts == ours for counts in self._counts.values())
+
+
+class SpokeExchange:
+    """A spoke's part in the exchanges of events of one session.
+
+    At the first exchange it appends no event: the hub's journal may have been restored from a
+    backup, too, and only afterwards has the hub asked every other party for later events of this
+    one.
+    """
+
+    def __init__(self, desk: RequestDesk) -> None:
+        self._desk, self._attends = desk, False
+
+    def merge(self, counts: Mapping[str, int], message: Message) -> bool:
+        """Store the events in a message of the hub, which has the number ``counts`` of each origin.
+
+        Returns:
+            Whether this party may append events: it has all its own ones.
+
+        Raises:
+            IdentityError: a signature is wrong, or a party introduced no key.
+            RemoteProtocolError: an event is invalid, or does not follow the events before it.
+        """
+        attends, self._attends = self._attends, True
+        events = unpack_events(message.tensor(np.uint8, None))
+        return self._desk.merge(events, counts, attends=attends) and attends

@@ -5,6 +5,7 @@ stand in it as salted commitments. All parties sign the same bytes.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
@@ -424,6 +425,12 @@ class Receipt(JsonTable):
         }
 
     @property
+    def repeated_columns(self) -> list[str]:
+        """The parties of which several requests say how many of their columns left."""
+        owners = Counter(each.origin for each in self.requests if each.columns_left is not None)
+        return sorted(name for name, count in owners.items() if count > 1)
+
+    @property
     def signed_content(self) -> bytes:
         """The canonical bytes without the signatures."""
         content = self.to_json()
@@ -452,12 +459,7 @@ class Receipt(JsonTable):
 
     def contradictions(self) -> Iterator[str]:
         """Yield a sentence for each pair of fields that cannot both be true."""
-        for each in self.requests:
-            where = f"request {each.request_id}"
-            if each.due_at < each.received_at:
-                yield f"{where} was due before it was received"
-            if self.completed_at < each.received_at and not self.clock_anomaly:
-                yield f"{where} was completed before it was received, without a clock anomaly"
+        yield from self._contradictions_of_requests()
         for statement in self.statements:
             for destroyed in statement.artefacts_destroyed:
                 if destroyed.destroyed_at > self.completed_at and not self.clock_anomaly:
@@ -467,6 +469,16 @@ class Receipt(JsonTable):
         for result in self.audit.results:
             if result.passed != _holds(result):
                 yield f"the audit result {result.name} ({result.metric}) has a wrong verdict"
+
+    def _contradictions_of_requests(self) -> Iterator[str]:
+        for each in self.requests:
+            where = f"request {each.request_id}"
+            if each.due_at < each.received_at:
+                yield f"{where} was due before it was received"
+            if self.completed_at < each.received_at and not self.clock_anomaly:
+                yield f"{where} was completed before it was received, without a clock anomaly"
+        for name in self.repeated_columns:
+            yield f"{name} states more than once how many of its columns left"
 
 
 def _holds(result: AuditResult) -> bool:

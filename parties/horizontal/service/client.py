@@ -3,11 +3,10 @@
 from collections.abc import Callable, Container, Mapping, Sequence
 from time import monotonic
 
-import numpy as np
-
 from configs.federated import RequestBase
 from parties.horizontal.client import ClientConversation
 from parties.horizontal.client_store import ClientStore
+from parties.horizontal.engine.run_journal import federated_checkpoints
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.service.desk import state_version
 from parties.horizontal.service.kept_model import (
@@ -19,7 +18,7 @@ from parties.horizontal.service.kept_model import (
     with_requests,
 )
 from parties.requests.duties import RequestDesk
-from parties.requests.exchange import pack_events, unpack_events
+from parties.requests.exchange import SpokeExchange, pack_events
 from parties.requests.lifecycle import RequestState
 from parties.session import handshake
 from parties.session.handshake import NO_CHECKPOINTS
@@ -75,6 +74,7 @@ class ClientSession:
         self._party, self._channel, self._desk = party, channel, desk
         self._store = federated_models(party)
         self._orders: ClientConversation | None = None
+        self._exchange = SpokeExchange(desk)
         self._started = set[str]()  # names of the requests that run
 
     def handle(self, message: Message) -> bool:
@@ -101,9 +101,12 @@ class ClientSession:
         return True
 
     def _synchronise(self, counts: dict[str, int], message: Message) -> None:
-        whole = self._desk.merge(unpack_events(message.tensor(np.uint8, None)), counts)
+        whole = self._exchange.merge(counts, message)
         if whole and self._started != {each.name for each in self._running()}:
             self._started, self._orders = {each.name for each in self._running()}, None
+        if whole and not self._running():
+            # Of a batch that was put into quarantine: a later one starts from all rows again.
+            federated_checkpoints(self._party).clear()
         if whole:
             sent = [self._channel.sent_transcript]
             state_version(self._party, self._desk, self._store, sent)

@@ -152,6 +152,8 @@ class ServerSession:
     def _carry_out(self, views: Sequence[RequestView]) -> None:
         """Carry out requests, and write the next version at the server."""
         before, batch = self._newest(), tuple(view.id for view in views)
+        if all(view.state is not RequestState.RUNNING for view in views):
+            federated_checkpoints(self._party).clear()  # of a batch that was put into quarantine
         for view in views:
             if view.state is not RequestState.RUNNING:
                 body = StartedBody(batch=batch, version=before.number, method=self._method)
@@ -219,10 +221,11 @@ class ServerSession:
         return {k: v for k, v in found.items() if limited or not k.startswith("validation")}
 
     def _quarantine(self, batch: Sequence[str], why: str) -> None:
-        federated_checkpoints(self._party).clear()
         reason = f"{why}; the model stays as it is"
-        for request in batch:
-            self._desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
+        with self._desk.journal.transaction():
+            for request in batch:
+                self._desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
+        federated_checkpoints(self._party).clear()
         self._party.progress.warn(f"{', '.join(batch)}: {reason}")
         self._cohort.end_request()
         self._synchronise()

@@ -20,7 +20,7 @@ from parties.requests.events import (
     VerifiedBody,
 )
 from parties.requests.exchange import JournalExchange
-from parties.requests.lifecycle import RequestState, RequestView
+from parties.requests.lifecycle import RequestState, RequestView, undone_requests
 from parties.session import handshake
 from parties.session.handshake import CheckpointOffer
 from parties.session.reconnect import Backoff, is_connection_loss, report_and_close
@@ -40,7 +40,7 @@ from parties.vertical.service.carry_out import (
     quarantine,
 )
 from parties.vertical.service.departure import Departures, state_departures
-from parties.vertical.service.desk import labelled_rows
+from parties.vertical.service.desk import labelled_rows, labels_before
 from parties.vertical.service.fallback import FallbackModel
 from parties.vertical.service.queue import PredictionQueue, PredictsRows
 from parties.vertical.service.replay_window import ReplayWindow
@@ -178,11 +178,18 @@ class ActiveService:
         return list(batch)
 
     def _align(self) -> None:
-        """Name the rows of requests by label; only the active party has the labels."""
-        for view in self._desk.requests():
+        """Name the rows of requests by label; only the active party has the labels.
+
+        A batch that was interrupted, and the requests that a restored model does not know, come
+        first: afterwards the model has their labels.
+        """
+        views = [each for each in self._desk.requests() if not each.content.by_training]
+        if self._model.replaying or undone_requests(views, present_version(self._store)):
+            return
+        for view in views:
             if view.state is RequestState.AUTHORISED:
-                rows = labelled_rows(self._model, view)
-                body = AlignedBody(rows=tuple(rows.tolist()))
+                labels = labels_before(self._model, self._desk, view)
+                body = AlignedBody(rows=tuple(labelled_rows(self._model, view, labels).tolist()))
                 self._desk.append(EventKind.ALIGNED, view.id, body)
 
     def _finish_version(self) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from parties.common.errors import SessionEnded, StorageError
+from parties.common.errors import SessionEnded
 from parties.common.shared_randomness import Index
 from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
@@ -28,7 +28,7 @@ from parties.vertical.service.comparison import (
     comparison_figures,
     write_comparison,
 )
-from parties.vertical.service.desk import corrected_labels
+from parties.vertical.service.desk import corrected_labels, correction_records
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
@@ -100,16 +100,11 @@ def _correct(split_model: SplitModel, desk: RequestDesk, batch: list[str]) -> _P
     Raises:
         StorageError: the labels are lost with a backup, and the data has the wrong ones.
     """
-    rows, own, read = corrected_labels(split_model, desk, batch)
-    recorded = split_model.once("labels", list, split_model.labels[rows].tolist)
+    wanted = corrected_labels(split_model, correction_records(split_model.party, desk, batch))
+    recorded = split_model.once("labels", list, split_model.labels[wanted.rows].tolist)
     learned = np.array(recorded, np.int64)
-    if same := int((np.isin(rows, read) & (learned == own)).sum()):
-        raise StorageError(
-            f"the labels that the requests {', '.join(batch)} name are not kept any more, and the "
-            f"data of {split_model.party.name} has {same} of the wrong ones",
-            "correct the labels in the data, and start again",
-        )
-    split_model.correct(rows, learned, own, batch)
+    wanted.require_right(learned, batch, split_model.party.name)
+    split_model.correct(wanted.rows, learned, wanted.labels, batch)
     if not len(split_model.rows.forgotten):
         split_model.end_correction()
         return _Part()
@@ -193,8 +188,9 @@ def quarantine(desk: RequestDesk, store: ModelStore, batch: list[str], why: str)
         "carries the request out. The same method is not tried again, even with another "
         "requests.guard; raise requests.guard too if the other method may lose as much"
     )
-    for request in batch:
-        desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
+    with desk.journal.transaction():
+        for request in batch:
+            desk.append(EventKind.QUARANTINED, request, QuarantinedBody(reason=reason))
     parent = _parent(store)
     store.prune(parent, parent)
     return reason

@@ -31,7 +31,7 @@ _UTILITY = {"test_retrain": "test_accuracy", "test_r2_retrain": "test_r2"}
 def compare_batch(split_model: SplitModel, receipt: str) -> tuple[Comparison, Request]:
     """Run the agreed method, the other methods and the Retrains; restore the agreed method's model.
 
-    Call ``SplitModel.forget`` before.
+    Call ``SplitModel.forget`` or ``SplitModel.correct`` before.
 
     Args:
         split_model: the model, with D_u in the row sets.
@@ -45,11 +45,15 @@ def compare_batch(split_model: SplitModel, receipt: str) -> tuple[Comparison, Re
             "a comparison needs Retrains, but the agreement has unlearning.retrains = 0",
             "set unlearning.retrains to 2 or more at all parties",
         )
-    nothing = np.empty(0, np.int64)
+    nothing, rows = np.empty(0, np.int64), split_model.rows
+    corrected = rows.forgotten if rows.corrects else nothing
     chosen = RequestRows(
-        RowRequest(name=f"r-{receipt.lower()}"),
-        split_model.rows.forgotten,
-        *(nothing, nothing, nothing, nothing),
+        RowRequest(name=f"r-{receipt.lower()}", corrects=rows.corrects),
+        rows.forgotten,
+        canaries=nothing,
+        poisoned=nothing,
+        mislabelled=corrected,
+        own_labels=split_model.labels[corrected].numpy(),
     )
     groups = select_row_groups(split_model, chosen, nothing)
     comparison = compare_methods(split_model, chosen.request)

@@ -175,7 +175,8 @@ class FallbackModel:
         for view in self._desk.requests():
             if view.open and view.rows is None:
                 if (version, view.id) not in self._labelled:
-                    found = labelled_rows(self._load(version), view)
+                    model = self._load(version)  # rows with other labels soon are frozen, too
+                    found = labelled_rows(model, view, model.labels)
                     self._labelled[version, view.id] = frozenset(found.tolist())
                 rows |= self._labelled[version, view.id]
         return frozenset(rows)

@@ -10,7 +10,7 @@ import torch
 from models.arithmetic import all_within
 from parties.common.shared_randomness import Index
 from parties.requests.duties import RequestDesk
-from parties.requests.exchange import pack_events, unpack_events
+from parties.requests.exchange import SpokeExchange, pack_events, unpack_events
 from parties.requests.lifecycle import RequestState, largest_version
 from parties.session import handshake
 from parties.session.reconnect import Backoff, is_connection_loss, report_and_close
@@ -83,7 +83,7 @@ class ServingSession:
         start = partial(start_kept_state, party, channel, self._store, synchronise=learn)
         self.session = PassiveSession(party, channel, self._store, start, hooks)
         erase_replaced_models(party)  # every party has this version
-        self._settled = False
+        self._settled, self._exchange = False, SpokeExchange(desk)
         self._window = ReplayWindow(desk, party, self._store)
         restore_local_model(party, self._store, self.session.state, self.session.run)
 
@@ -105,7 +105,7 @@ class ServingSession:
         return True
 
     def _synchronise(self, counts: dict[str, int], message: Message) -> None:
-        whole = self._desk.merge(unpack_events(message.tensor(np.uint8, None)), counts)
+        whole = self._exchange.merge(counts, message)
         if whole and not self._settled:  # what a crash interrupted after the last version
             self._ended(self.session.state, self.session.run)
             request_columns(self._party, self._store, self._desk)

@@ -2,7 +2,7 @@
 
 A replay starts from the version before the request, which is kept for ``requests.replay_days``. A
 method that trains a new model on the remaining rows alone can also start from the version that it
-made. Nothing is stored, and nothing is erased. A replay can also compare the model with Retrains.
+made. Nothing is stored, and no file is erased. A replay can also compare the model with Retrains.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +33,10 @@ from parties.vertical.kept_model import party_models, state_digest
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.registry import vertical_method
 from parties.vertical.passive import PassiveSession, RequestHooks
+from parties.vertical.purge import purge_request
 from parties.vertical.resume import resume_split_model, start_kept_state
 from parties.vertical.service.comparison import compare_batch, write_comparison
+from parties.vertical.service.desk import CorrectionRecord, corrected_labels, correction_records
 from protocol import vfl_pb2
 from protocol.channel import Channel
 from protocol.errors import RemoteProtocolError
@@ -45,6 +47,19 @@ from unlearning.receipts.receipt import PartyStatement, Receipt
 
 
 @dataclass(frozen=True, slots=True)
+class BatchPart:
+    """The requests of a batch that forget rows, or those that replace labels.
+
+    Attributes:
+        requests: their IDs, in the order in which they were carried out.
+        rows: common indices of their rows, [rows], ascending.
+    """
+
+    requests: tuple[str, ...]
+    rows: Index
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayPlan:
     """What one party needs for a replay.
 
@@ -52,14 +67,18 @@ class ReplayPlan:
         party: the party.
         receipt: the receipt of the batch of requests.
         batch: the IDs of the requests, in the order in which they were carried out.
-        rows: common indices of the rows of all requests of the batch, [rows], ascending.
+        forgets: the requests that forget rows; they were carried out first.
+        corrects: the requests that replace labels.
+        records: the labels of these requests, at the active party.
         offer: the versions from which this party can start.
     """
 
     party: VerticalParty
     receipt: Receipt
     batch: tuple[str, ...]
-    rows: Index
+    forgets: BatchPart
+    corrects: BatchPart
+    records: tuple[CorrectionRecord, ...]
     offer: CheckpointOffer
 
     def commitment(self, state: PartyState) -> str:
@@ -158,15 +177,18 @@ def plan_replay(
             "check both with vfl-verify",
         )
     _refuse_other_conditions(party, receipt)
-    views = {each.id: each for each in desk.requests()}
-    if any(views[each].corrects for each in view.batch):
-        raise PolicyError(
-            f"the request {party.replays} replaced labels, or was carried out with one that did: "
-            "a replay repeats only requests that forget rows"
-        )
-    rows = {row for each in view.batch for row in views[each].rows or ()}
+    forgets, corrects = (_part(desk, view.batch, corrects=each) for each in (False, True))
+    active = party.name == party.agreement.active
+    records = correction_records(party, desk, corrects.requests) if active else []
     offer = _offer(party, receipt)
-    return ReplayPlan(party, receipt, view.batch, np.array(sorted(rows), np.int64), offer)
+    return ReplayPlan(party, receipt, view.batch, forgets, corrects, tuple(records), offer)
+
+
+def _part(desk: RequestDesk, batch: Sequence[str], *, corrects: bool) -> BatchPart:
+    """The requests of a batch that forget rows; with ``corrects`` those that replace labels."""
+    views = [each for each in map(desk.request, batch) if each.corrects is corrects]
+    rows = sorted({row for view in views for row in view.rows or ()})
+    return BatchPart(tuple(each.id for each in views), np.array(rows, np.int64))
 
 
 def replay_active(
@@ -180,19 +202,16 @@ def replay_active(
         compares: whether to compare the model with Retrains.
 
     Raises:
-        PolicyError: the parties have no version in common from which a replay can start, or a
-            comparison needs the version before the request.
+        PolicyError: the parties have no version in common from which a replay can start, the
+            right labels were deleted, or the request cannot be compared.
+        StorageError: the right labels are lost, and the data has the wrong ones.
         ProtocolError: a passive party broke the protocol, or was lost.
     """
     hub, offers = handshake.accept_spokes(plan.party, port)
     with report_and_close(hub):
         number = _common_version(plan, offers)
-        if compares and number != plan.receipt.version_before:
-            raise PolicyError(
-                f"a comparison needs version {plan.receipt.version_before}, from before the "
-                "request, at every party",
-                "agree on requests.replay_days, or on requests.audit = 'full', before a request",
-            )
+        if compares:
+            _refuse_comparison(plan, number)
         store = ReplayStore(party_models(plan.party), plan.offer)
         model = resume_split_model(plan.party, hub, store, plan.offer.run, number)
         page = _repeat(plan, model, number, compares=compares)
@@ -229,7 +248,7 @@ class ReplaySession:
         self._plan, self._channel = plan, channel
         self.equal: bool | None = None
         store = ReplayStore(party_models(plan.party), plan.offer)
-        hooks = RequestHooks(self._started, _refuse_erasure, _refuse_erasure, int)
+        hooks = RequestHooks(self._started, self._purging, _refuse_erasure, int)
         start = partial(start_kept_state, plan.party, channel, store)
         self._session = PassiveSession(plan.party, channel, store, start, hooks)
 
@@ -257,9 +276,17 @@ class ReplaySession:
         self._channel.send(vfl_pb2.Done(report=report))
 
     def _started(self, requests: Sequence[str], *, corrects: bool) -> Index | None:
-        """The rows of the batch; None if other requests are named, or labels are replaced."""
-        same = tuple(requests) == self._plan.batch and not corrects
-        return self._plan.rows if same else None
+        """The rows of one part of the batch; None if other requests are named.
+
+        ``corrects``: whether the requests replace labels.
+        """
+        part = self._plan.corrects if corrects else self._plan.forgets
+        return part.rows if tuple(requests) == part.requests else None
+
+    def _purging(self, _state: PartyState) -> None:
+        """Allow the purge, in memory alone, between the two parts of a batch."""
+        if not (self._plan.forgets.requests and self._plan.corrects.requests):
+            _refuse_erasure()
 
 
 def _refuse_erasure(*_: object) -> None:
@@ -330,24 +357,85 @@ def _common_version(plan: ReplayPlan, offers: Mapping[str, CheckpointOffer]) -> 
     return min(common)
 
 
+def _refuse_comparison(plan: ReplayPlan, number: int) -> None:
+    """Refuse a comparison from another version, or of a batch with both kinds of requests."""
+    if number != plan.receipt.version_before:
+        raise PolicyError(
+            f"a comparison needs version {plan.receipt.version_before}, from before the request, "
+            "at every party",
+            "agree on requests.replay_days, or on requests.audit = 'full', before a request",
+        )
+    if plan.forgets.requests and plan.corrects.requests:
+        raise PolicyError(
+            f"the request {plan.receipt.receipt_id} was carried out together with others, of which "
+            "some forget rows and some replace labels: a comparison is of one kind",
+            "vfl replay repeats such a batch",
+        )
+
+
 def _repeat(plan: ReplayPlan, model: SplitModel, number: int, *, compares: bool) -> Path | None:
     """Carry out the method again, and write a comparison if one is wanted."""
-    party, receipt = plan.party, plan.receipt
-    method = vertical_method(receipt.method)
-    party.progress.note(f"replaying {len(plan.batch)} requests from version {number}")
+    receipt = plan.receipt
+    plan.party.progress.note(f"replaying {len(plan.batch)} requests from version {number}")
     if number == receipt.version_before:
-        rows = plan.rows[model.state.features.rows[plan.rows] >= 0]
-        if len(rows):
-            model.forget(rows, plan.batch)
-        if not len(model.rows.forgotten):
-            return None  # the model never used the rows, so no method ran
-        if compares:
-            _, request = compare_batch(model, receipt.receipt_id)
-            return write_comparison(model, receipt.receipt_id, request)
-        model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
-    elif all(each.model_before == each.model_after for each in receipt.statements):
+        forgotten = _forget_again(plan, model, compares=compares)
+        corrected = _correct_again(plan, model, compares=compares)
+        return forgotten or corrected
+    if any(each.model_before != each.model_after for each in receipt.statements):
+        carry_out(vertical_method(receipt.method), NetworkRun(model))
+    return None
+
+
+def _forget_again(plan: ReplayPlan, model: SplitModel, *, compares: bool) -> Path | None:
+    """Forget the rows of the batch, if it has requests to forget rows."""
+    rows = plan.forgets.rows[model.state.features.rows[plan.forgets.rows] >= 0]
+    if not len(rows):
         return None
-    carry_out(method, NetworkRun(model))
+    model.forget(rows, plan.forgets.requests)
+    page = _change_again(plan, model, compares=compares)
+    if plan.corrects.requests:
+        purge_request(model, "batch")
+    return page
+
+
+def _correct_again(plan: ReplayPlan, model: SplitModel, *, compares: bool) -> Path | None:
+    """Replace the labels of the batch, if it has requests that replace labels.
+
+    Raises:
+        PolicyError: the labels were deleted, because their rows were forgotten.
+        StorageError: the labels are lost, and the data has the wrong ones.
+    """
+    if not plan.corrects.requests:
+        return None
+    wanted, name = corrected_labels(model, plan.records), plan.party.name
+    learned = model.labels[wanted.rows].numpy()
+    present = plan.corrects.rows[model.state.features.rows[plan.corrects.rows] >= 0]
+    if gone := len(np.setdiff1d(present, wanted.rows)):
+        raise PolicyError(
+            f"{name} has deleted the labels of {gone} rows that {plan.receipt.receipt_id} "
+            "corrected, because a later request forgot these rows",
+            "vfl-verify still checks the receipt itself",
+        )
+    wanted.require_right(learned, plan.corrects.requests, name)
+    if len(wanted.read):
+        plan.party.progress.warn(
+            f"the record of {plan.receipt.receipt_id} was purged: {len(wanted.read)} labels are "
+            f"those of the data of {name}"
+        )
+    model.correct(wanted.rows, learned, wanted.labels, plan.corrects.requests)
+    return _change_again(plan, model, compares=compares)
+
+
+def _change_again(plan: ReplayPlan, model: SplitModel, *, compares: bool) -> Path | None:
+    """Run the method on D_u; no method runs if the model never learned these rows."""
+    receipt = plan.receipt
+    if not len(model.rows.forgotten):
+        return None
+    if compares:
+        _, request = compare_batch(model, receipt.receipt_id)
+        return write_comparison(model, receipt.receipt_id, request)
+    model.keep_copy(ORIGINAL, vfl_pb2.TRAIN)
+    carry_out(vertical_method(receipt.method), NetworkRun(model))
     return None
 
 

@@ -185,6 +185,8 @@ def test_a_lost_receipt_is_written_again_or_said_to_be_lost(desk: Desk) -> None:
         f"copy receipts/{request}.json from the folder of hub or right or a backup"
         in warning["text"]
     )
+    printed = desk.run("show", request, "--format", "text").output  # stdout and stderr
+    assert printed.count("of a receipt is lost") == 1
     desk.refused(7, f"the file {request}.json of a receipt is lost", "receipt", request)
     shutil.copy(desk.folder / "runs" / "trio" / "right" / "receipts" / path.name, path)
     assert desk.event("receipt", request)["receipt"] == str(path)

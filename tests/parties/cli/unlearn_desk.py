@@ -46,7 +46,8 @@ class Desk:
 
     def run(self, command: str, *options: object, party: str = "left") -> Result:
         words = ["unlearn", command, self.folder / "trio.toml", "--party", party]
-        words += ["--out", self.folder / "runs", "--format", "json", *options]
+        words += ["--out", self.folder / "runs", *options]
+        words += ["--format", "json"] * ("--format" not in options)
         if command in ("request", "correct"):
             words += ["--data", self.folder]
         environment = {"COLUMNS": "300", "VFL_DATA": None, "VFL_MASTER_KEY_FILE": None}

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 import torch
@@ -194,6 +195,46 @@ def test_a_restored_backup_forgets_again(tmp_path: Path, restored: tuple[str, ..
         assert kept is not None
         done = [each.name for each in kept.forgotten]
         assert sorted(done) == sorted(f"r{each.lower()}" for each in (*requests, third))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_guard_that_refuses_the_second_request_of_a_restored_model_has_a_way_out(
+    tmp_path: Path,
+) -> None:
+    """The first request has no guard, because it names a label; its rows are deleted before."""
+    base = ("training.rounds=20", "training.learning_rate=0.5", "split.validation=0.2")
+    ascent = "unlearning.ewc_sga.ascent={rounds=3, epochs=3, learning_rate=0.1, clip=1.0}"
+    harmful = (*base, 'unlearning.method="ewc-sga"', ascent, "unlearning.ewc_sga.recover.rounds=0")
+    lenient = ClientFederation(tmp_path, (*harmful, "requests.guard=1.0"))
+    federation, out = ClientFederation(tmp_path, harmful), tmp_path / "runs"
+    lenient.train(out)
+    requests = [lenient.ask("oak", out, ["3"], "0.2"), lenient.ask("elm", out)]
+    for name in lenient.roles:
+        with lenient.desk(name, out):
+            pass
+    shutil.copytree(out, tmp_path / "backup")
+    with lenient.serve(out) as service:
+        for each in requests:
+            lenient.wait_certified(service, each)
+    shutil.rmtree(lenient.state("server", out))
+    shutil.copytree(lenient.state("server", tmp_path / "backup"), lenient.state("server", out))
+    with federation.serve(out) as service:
+        federation.wait_note(out, "accuracy on validation rows fell from")
+        third = federation.ask("ash", out, ["5"])  # a later request goes on
+        federation.wait_certified(service, third)
+    for each in requests:
+        assert federation.view("server", out, each).state is RequestState.QUARANTINED
+    other = ClientFederation(tmp_path, (*base, 'unlearning.method="fine-tune"'))
+    with other.serve(out) as service:
+        for each in requests:
+            other.wait_note(out, f"carrying out the requests to forget {each}")
+        deadline = monotonic() + 120
+        while {other.view("server", out, each).state for each in requests} != {
+            RequestState.CERTIFIED
+        }:
+            assert monotonic() < deadline, other.notes(out)
+            sleep(0.5)
 
 
 def test_a_request_of_another_mode_is_rejected_by_policy(tmp_path: Path) -> None:

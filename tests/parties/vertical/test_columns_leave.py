@@ -1,8 +1,8 @@
 """Columns of a party leave: its request, and the receipt of all parties."""
 
 import shutil
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,16 @@ from request_federation import write_trio
 from three_parties import PARTIES
 from watched_party import Watch
 
-from parties.common.errors import PolicyError
+from parties.common.errors import IntegrityError, PolicyError
 from parties.data.party_settings import VerticalPartySettings
-from parties.requests.events import DecisionBody, EventKind
+from parties.requests.duties import RequestDesk
+from parties.requests.events import (
+    DecisionBody,
+    EventKind,
+    StartedBody,
+    StatedBody,
+    VerifiedBody,
+)
 from parties.requests.lifecycle import RequestState, RequestView
 from parties.requests.local_desk import local_desk_of
 from parties.requests.persons import RequestPolicy
@@ -32,7 +39,12 @@ from parties.vertical.kept_model import (
     newest_replacement,
     party_models,
 )
-from parties.vertical.service.departure import Departures, request_columns
+from parties.vertical.service.departure import (
+    COLUMNS_METHOD,
+    NO_MODEL,
+    Departures,
+    request_columns,
+)
 from parties.vertical.service.desk import open_desk
 from parties.vertical.service.replay import plan_replay
 from unlearning.receipts.keys import read_trust
@@ -353,6 +365,45 @@ def test_no_party_approves_columns_of_a_version_that_used_the_one_before(trio: K
     (view,) = views(trio, "right")
     assert view.state is RequestState.REJECTED
     assert "used no parameter of an earlier version" in view.reason
+
+
+def test_two_requests_about_columns_of_one_party_are_not_signed_together(
+    without_z: KeptTrio,
+) -> None:
+    """A dishonest active party starts both in one batch."""
+    number = newest(without_z)
+    content = {"kind": "columns", "version": number, "rows": (), "subjects_root": None}
+    batch = tuple(without_z.request("left", columns=each, **content) for each in (1, 2))
+    with ExitStack() as stack:
+        desks = {name: stack.enter_context(closing(without_z.desk(name))) for name in PARTIES}
+        meet(desks)
+        for request in batch:
+            started = StartedBody(batch=batch, version=number - 1, method=COLUMNS_METHOD)
+            desks["hub"].append(EventKind.STARTED, request, started)
+            verified = VerifiedBody(version=number, guarantee="exact")
+            desks["hub"].append(EventKind.VERIFIED, request, verified)
+            for name in PARTIES:
+                stated = StatedBody(
+                    version=number, before=NO_MODEL, after=NO_MODEL, destroyed=(), remains=(),
+                    transcript=NO_MODEL, profile={},
+                )  # fmt: skip
+                desks[name].append(EventKind.STATED, request, stated)
+        right, hub = desks["right"], desks["hub"].journal
+        right.merge(desks["left"].journal.since(right.journal.counts()), {}, attends=False)
+        with pytest.raises(IntegrityError, match="several requests about columns of left"):
+            right.merge(hub.since(right.journal.counts()), hub.counts())
+        signed = [each.kind for each in right.journal.events() if each.origin == "right"]
+    assert EventKind.SIGNED not in signed
+
+
+def meet(desks: Mapping[str, RequestDesk]) -> None:
+    """Let all desks exchange events with the hub, until each has approved what it knows."""
+    hub = desks["hub"]
+    for _ in range(3):
+        for name in ("left", "right"):
+            theirs = desks[name]
+            hub.merge(theirs.journal.since(hub.journal.counts()), theirs.journal.counts())
+            theirs.merge(hub.journal.since(theirs.journal.counts()), hub.journal.counts())
 
 
 def test_a_lost_receipt_is_written_again_from_the_journal(without_z: KeptTrio) -> None:

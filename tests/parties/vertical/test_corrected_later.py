@@ -228,6 +228,38 @@ def test_restored_models_do_both_kinds_of_request_again_also_after_crashes(
         assert torch.equal(one, another)
 
 
+def test_guard_that_refuses_the_labels_of_a_restored_model_has_a_way_out(trio: KeptTrio) -> None:
+    """The rows of the first part are erased in memory before the guard refuses the second one."""
+    runs, backup = trio.folder / "runs" / "trio", trio.folder / "backup"
+    shutil.copytree(runs, backup)
+    train, now = rows_of(trio, "train"), labels(trio)
+    wanted = {row: "b" for row in train if now[row] == 0}  # so that the model never predicts a
+    requests = [trio.request("left", train[:1]), correct(trio, wanted)]
+    trio.carry_out()
+    write_labels(trio, wanted)
+    for name in PARTIES:
+        for journal in (runs / name).glob("requests.sqlite*"):
+            shutil.copy(journal, backup / name)
+    shutil.rmtree(runs)
+    shutil.copytree(backup, runs)
+    trio.carry_out(requests={"guard": 0.1})
+    with closing(trio.desk("hub")) as desk:
+        audits = [e.body.audit for e in desk.journal.events() if isinstance(e.body, VerifiedBody)]
+    fell = f"fell from {audits[1]['validation_before']} to {audits[1]['validation_after']}"
+    for each in requests:
+        view = trio.view("hub", each)
+        assert (view.state, view.batch) == (RequestState.QUARANTINED, tuple(requests))
+        assert fell in view.reason  # that of the second part
+    for name in PARTIES:
+        assert [each.number for each in trio.models()[name].files()] == [1]
+    trio.plan["unlearning"] = EXACT | {"method": "retrain-paired", "retrains": 2}
+    trio.carry_out(requests={"guard": 1.0})  # as the reason says
+    for each in requests:
+        assert trio.view("left", each).state is RequestState.CERTIFIED
+    assert train[0] not in kept_rows(trio.models()["right"]).values()
+    assert {"abc"[int(labels(trio)[row])] for row in [*wanted][1:]} == {"b"}
+
+
 def test_last_correction_of_a_row_counts_in_a_batch(trio: KeptTrio) -> None:
     row = rows_of(trio, "train")[0]
     first = next_class(trio, [row])

@@ -147,6 +147,18 @@ def test_replays_make_the_same_models(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+def test_replay_of_a_correction_makes_the_same_models(tmp_path: Path) -> None:
+    kills = RequestKills(tmp_path / "trio", corrects=True)
+    federation, out = kills.federation.changed("requests.replay_days=30"), tmp_path / "kept"
+    shutil.copytree(kills.trained, out)
+    with federation.serve(out) as service:
+        federation.wait_certified(service, kills.request)
+        service.stop()
+    assert federation.replay(out, kills.request) == dict.fromkeys(federation.roles, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_predictions_are_right_or_unavailable_while_a_request_runs(tmp_path: Path) -> None:
     federation, trained = write_trio(tmp_path), tmp_path / "trained"
     federation.train(trained)

@@ -463,6 +463,15 @@ def _columns() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
     about = "the receipt does not say how many columns left"
     yield "columns-without-number", Fault.BAD_SCHEMA, about, left()
     yield "columns-none", Fault.BAD_SCHEMA, "no column left", left(columns_left=0)
+
+    def repeat(receipt: Json) -> None:
+        (first,) = receipt["requests"]
+        first.update(kind="columns", subjects_root=None, count_bucket="0", columns_left=2)
+        receipt["requests"] = [{**first, "request_id": OTHER_ULID, "columns_left": 3}, first]
+
+    about = "two requests say how many columns of shop left"
+    files = {"receipt.json": canonical_bytes(signed_json(repeat)), **trusted}
+    yield "columns-twice", Fault.CONTRADICTION, about, files
     about = "a request for rows has a number of columns"
     root = openings().root()
     other = left(columns_left=2, kind="rows", subjects_root=root, count_bucket="4-7")
