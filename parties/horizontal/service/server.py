@@ -1,9 +1,10 @@
 """The server that stays: it exchanges journals with the clients, and carries out requests."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from time import monotonic, sleep
+from typing import Literal
 
 from configs.federated import RequestBase
 from parties.common.errors import Diverged, PolicyError, abort_reason
@@ -13,8 +14,9 @@ from parties.horizontal.engine.cohort import AbsentClientError
 from parties.horizontal.engine.hub_cohort import HubCohort
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.party import FederatedParty, save_model
-from parties.horizontal.requests import RequestRunner
+from parties.horizontal.requests import AfterRun, RequestRunner
 from parties.horizontal.server import cohort_settings
+from parties.horizontal.service.comparison import comparison_figures, write_comparison
 from parties.horizontal.service.desk import state_version
 from parties.horizontal.service.kept_model import (
     KeptModel,
@@ -163,6 +165,8 @@ class ServerSession:
         except AbsentClientError as error:
             raise PeerSilent(str(error), error.hint) from error
         except (Diverged, PolicyError) as error:
+            if lost := self._cohort.lost:  # too few replied: the request is not at fault
+                raise PeerSilent(str(error), f"start {', '.join(lost[:10])} again") from error
             self._quarantine(batch, f"{error}. {error.hint}" if error.hint else str(error))
 
     def _forget(self, before: StoredFile, views: Sequence[RequestView]) -> None:
@@ -177,19 +181,20 @@ class ServerSession:
         if kept is None:
             raise LookupError("no version of the model is kept")
         requests = [request_of(self._party.agreement, view) for view in views]
-        party = with_requests(self._party, requests)
+        party = with_requests(self._party, requests, compares=self._compares(views))
         task = party.server_task(party)
         journal = RunJournal(party, federated_checkpoints(party), self._session)
         cohort = task.wrap_cohort(self._cohort)
         branches = Branches(cohort, journal)
         model, records = kept.model, list[Request]()
         for request in requests:
-            check = None if _names_labels(request) else self._check
-            runner = RequestRunner(
-                party, cohort, journal, branches, task, first_has_salt=True, check=check
-            )
+            later = AfterRun(None if _names_labels(request) else self._check)
+            runner = RequestRunner(party, cohort, journal, branches, task, later=later)
             model, _, record = runner.carry_out(request, model, kept.rounds)
             records.append(record)
+        if any(map(comparison_figures, records)):
+            page = write_comparison(party, task, journal.run, views[0].id, records[0])
+            party.progress.note(f"comparison with Retrains: {page}")
         new = KeptModel(model, kept.rounds, (*kept.forgotten, *requests))
         limited = not any(_names_labels(each) for each in requests)
         own = {
@@ -207,6 +212,15 @@ class ServerSession:
         self._store.write(number, journal.run, new.content(), facts)
         journal.clear()
 
+    def _compares(self, views: Sequence[RequestView]) -> bool:
+        """Whether the model is compared with Retrains.
+
+        A restored version repeats requests that have a receipt, which does not change; requests
+        that it carries out together with them are not compared either.
+        """
+        full = self._party.agreement.requests.audit == "full"
+        return full and len(views) == 1 and views[0].version_after is None
+
     def _check(self, methods: Sequence[MethodRecord], chosen: str) -> None:
         require_utility(methods, chosen, self._party.agreement.requests.guard)
 
@@ -214,7 +228,12 @@ class ServerSession:
         """The figures before the first request and after the last one; empty if none are agreed."""
         if self._party.agreement.requests.audit == "none":
             return {}
-        found = joined_figures([audit_figures(each.methods, each.chosen) for each in records])
+        found = joined_figures(
+            [
+                audit_figures(each.methods, each.chosen) | comparison_figures(each)
+                for each in records
+            ]
+        )
         # Without a limit, the receipt has no test of utility to pass.
         return {k: v for k, v in found.items() if limited or not k.startswith("validation")}
 
@@ -254,12 +273,13 @@ class ServerSession:
         state_version(self._party, self._desk, self._store, sent)
         for request in facts.requests:
             if self._desk.request(request).version_after is None:
+                audit = facts.own.get("audit", {})
                 body = VerifiedBody(
                     version=newest.number,
                     count=facts.own["counts"][request],
                     guarantee=facts.own["guarantee"],
-                    level="quick" if facts.own.get("audit") else "none",
-                    audit=facts.own.get("audit", {}),
+                    level=_level(audit),
+                    audit=audit,
                 )
                 self._desk.append(EventKind.VERIFIED, request, body)
         self._delivered = newest.number
@@ -274,6 +294,13 @@ class ServerSession:
 def _names_labels(request: RequestBase) -> bool:
     """Whether a request forgets labels, which validation rows have too, so that accuracy falls."""
     return bool(getattr(request, "classes", ()))
+
+
+def _level(audit: Mapping[str, str]) -> Literal["none", "quick", "full"]:
+    """The level of an audit with these figures."""
+    if "retrains" in audit:
+        return "full"
+    return "quick" if audit else "none"
 
 
 def _guarantee(records: Sequence[Request]) -> Guarantee:
