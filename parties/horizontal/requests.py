@@ -24,6 +24,7 @@ from parties.horizontal.engine.run import ConflictCheck, HorizontalRun
 from parties.horizontal.engine.run_journal import RunJournal
 from parties.horizontal.engine.training_plan import ORIGINAL
 from parties.horizontal.evaluation.outcome import (
+    EVALUATED_KINDS,
     ModelOutcome,
     Scores,
     count_conflicts,
@@ -402,7 +403,21 @@ class RequestRunner:
         return self._journal.once(f"{request} {name} marks", dict, work)
 
     def _evaluate(self, model: Tensor) -> Scores:
-        return self._task.evaluate(self._cohort, model, self._leaving)
+        """The metrics of a model; those of all clients for a request after the run.
+
+        Raises:
+            AbsentClientError: after the run, a client does not reply: its rows would be missing in
+                what the receipt states.
+        """
+        found = self._task.evaluate(self._cohort, model, self._leaving)
+        every, kinds = {*self._cohort.clients}, [each for each in EVALUATED_KINDS if each in found]
+        silent = {name for kind in kinds for name in every - found[kind].keys()}
+        if silent and self._later is not None:
+            raise AbsentClientError(
+                f"{', '.join(sorted(silent)[:10])} did not measure a model",
+                "start these clients again",
+            )
+        return found
 
 
 def _audit_level(methods: Sequence[AnyClientMethod]) -> AuditLevel | None:

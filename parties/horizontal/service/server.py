@@ -162,11 +162,14 @@ class ServerSession:
         self._party.progress.note(f"carrying out the requests to forget {', '.join(batch)}")
         try:
             self._forget(before, views)
-        except AbsentClientError as error:
-            raise PeerSilent(str(error), error.hint) from error
         except (Diverged, PolicyError) as error:
             if lost := self._cohort.lost:  # too few replied: the request is not at fault
-                raise PeerSilent(str(error), f"start {', '.join(lost[:10])} again") from error
+                raise PeerSilent(
+                    f"{', '.join(lost[:10])} lost the connection and did not return: {error}",
+                    "start these clients again",
+                ) from error
+            if isinstance(error, AbsentClientError):  # it has returned since
+                raise PeerSilent(str(error), error.hint) from error
             self._quarantine(batch, f"{error}. {error.hint}" if error.hint else str(error))
 
     def _forget(self, before: StoredFile, views: Sequence[RequestView]) -> None:
@@ -215,11 +218,10 @@ class ServerSession:
     def _compares(self, views: Sequence[RequestView]) -> bool:
         """Whether the model is compared with Retrains.
 
-        A restored version repeats requests that have a receipt, which does not change; requests
-        that it carries out together with them are not compared either.
+        Requests that a restored version carries out together are not: the Retrains of the first
+        ones would have rows of the later ones.
         """
-        full = self._party.agreement.requests.audit == "full"
-        return full and len(views) == 1 and views[0].version_after is None
+        return self._party.agreement.requests.audit == "full" and len(views) == 1
 
     def _check(self, methods: Sequence[MethodRecord], chosen: str) -> None:
         require_utility(methods, chosen, self._party.agreement.requests.guard)
