@@ -5,13 +5,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+from client_federation import ClientFederation, ClientKills
 from kept_clients import SERVER, KeptClients
+from request_federation import RequestFederation
 
 from configs.errors import ConfigError
 from parties.cli.modes import read_runnable
 from parties.horizontal.service.comparison import comparison_figures
 from parties.report.method_names import method_label
 from parties.report.record import Figure, MethodRecord, Request, read_record
+from parties.requests.events import VerifiedBody
 from parties.requests.lifecycle import RequestState
 from unlearning.receipts.receipt import AUDIT_LIMITS, AuditLevel
 
@@ -91,10 +94,31 @@ def phases(clients: KeptClients) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[KeptClients, str]:
-    """Parties that have carried out and compared a request of elm, and the ID of the request."""
-    clients = KeptClients(tmp_path_factory.mktemp("compared"), FULL)
+def trained(tmp_path_factory: pytest.TempPathFactory) -> KeptClients:
+    """Parties that have trained; tests work on copies."""
+    clients = KeptClients(tmp_path_factory.mktemp("trained"), FULL)
     clients.train_here()
+    return clients
+
+
+@pytest.fixture
+def clients(trained: KeptClients, tmp_path: Path) -> KeptClients:
+    """A copy of the trained parties."""
+    return copy_of(trained, tmp_path / "clients")
+
+
+def copy_of(trained: KeptClients, folder: Path, *changes: str) -> KeptClients:
+    """A copy of trained parties, with further changes of the agreement."""
+    shutil.copytree(trained.folder, folder)
+    return KeptClients(folder, (*trained.changes, *changes))
+
+
+@pytest.fixture(scope="module")
+def compared(
+    trained: KeptClients, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[KeptClients, str]:
+    """Parties that have carried out and compared a request of elm, and the ID of the request."""
+    clients = copy_of(trained, tmp_path_factory.mktemp("compared") / "clients")
     request = clients.ask("elm", clients.out)
     clients.carry_out()
     return clients, request
@@ -103,8 +127,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[KeptClients, str
 def test_a_comparison_has_the_figures_of_the_request_in_a_run(
     compared: tuple[KeptClients, str], tmp_path: Path
 ) -> None:
-    clients, request = compared
-    folder = clients.state(SERVER, clients.out) / "comparisons" / request
+    done, request = compared
+    folder = done.state(SERVER, done.out) / "comparisons" / request
     written = read_record(json.loads((folder / "metrics.json").read_text()))
     assert "Retrain" in (folder / "report.html").read_text()
     (later,) = written.requests
@@ -116,12 +140,11 @@ def test_a_comparison_has_the_figures_of_the_request_in_a_run(
 
 
 def test_the_receipt_has_the_results_of_the_comparison(compared: tuple[KeptClients, str]) -> None:
-    clients, request = compared
-    (body,) = clients.verified(request)
+    done, request = compared
+    (body,) = done.verified(request)
     assert (body.level, body.audit["retrains"]) == ("full", "3")
     audits = [
-        json.loads(each.read_bytes())["audit"]
-        for each in clients.receipts(clients.out, request).values()
+        json.loads(each.read_bytes())["audit"] for each in done.receipts(done.out, request).values()
     ]
     assert audits == [audits[0]] * 4
     assert audits[0]["cannot_say"] == AUDIT_LIMITS[AuditLevel.FULL]
@@ -137,10 +160,9 @@ def test_the_receipt_has_the_results_of_the_comparison(compared: tuple[KeptClien
 
 
 def test_the_model_is_that_of_a_request_without_a_comparison(
-    compared: tuple[KeptClients, str], tmp_path: Path
+    compared: tuple[KeptClients, str], trained: KeptClients, tmp_path: Path
 ) -> None:
-    plain = KeptClients(tmp_path, (*FULL, 'requests.audit="quick"'))
-    plain.train_here()
+    plain = copy_of(trained, tmp_path / "plain", 'requests.audit="quick"')
     request = plain.ask("elm", plain.out)
     plain.carry_out()
     (body,) = plain.verified(request)
@@ -150,31 +172,25 @@ def test_the_model_is_that_of_a_request_without_a_comparison(
 
 
 def test_a_crash_of_the_server_in_a_comparison_loses_nothing(
-    compared: tuple[KeptClients, str], tmp_path: Path
+    compared: tuple[KeptClients, str], clients: KeptClients
 ) -> None:
-    clients = compared[0]
-    crashed = KeptClients(tmp_path, FULL)
-    crashed.train_here()
-    request = crashed.ask("elm", crashed.out)
-    lives = 0
-    while not crashed.verified(request):
-        crashed.carry_out(crash=130)
+    request, lives = clients.ask("elm", clients.out), 0
+    while not clients.verified(request):
+        clients.carry_out(crash=130)
         lives += 1
     assert lives > 3
-    (body,) = crashed.verified(request)
-    assert body == clients.verified(compared[1])[0]
-    assert crashed.digests() == clients.digests()
-    assert crashed.view(SERVER, crashed.out, request).starts == 1
+    (body,) = clients.verified(request)
+    assert body == compared[0].verified(compared[1])[0]
+    assert clients.digests() == compared[0].digests()
+    assert clients.view(SERVER, clients.out, request).starts == 1
 
 
 def test_the_audit_can_be_lowered_in_the_middle_of_a_comparison(
-    compared: tuple[KeptClients, str], tmp_path: Path
+    compared: tuple[KeptClients, str], clients: KeptClients
 ) -> None:
-    crashed = KeptClients(tmp_path, FULL)
-    crashed.train_here()
-    request = crashed.ask("elm", crashed.out)
-    crashed.carry_out(crash=int(compared[0].messages * 0.65))
-    quick = crashed.with_changes('requests.audit="quick"')
+    request = clients.ask("elm", clients.out)
+    clients.carry_out(crash=int(compared[0].messages * 0.65))
+    quick = clients.with_changes('requests.audit="quick"')
     quick.carry_out()
     (body,) = quick.verified(request)
     assert body.level == "quick"
@@ -182,12 +198,11 @@ def test_the_audit_can_be_lowered_in_the_middle_of_a_comparison(
     assert quick.view(SERVER, quick.out, request).state is RequestState.CERTIFIED
 
 
-@pytest.mark.parametrize("part", [0.25, 0.45, 0.65])  # before the Retrains, and in two of them
+@pytest.mark.parametrize("part", [0.25, 0.65])  # before and in the Retrains
 def test_a_client_that_is_lost_in_a_comparison_is_waited_for(
-    compared: tuple[KeptClients, str], tmp_path: Path, part: float
+    compared: tuple[KeptClients, str], trained: KeptClients, tmp_path: Path, part: float
 ) -> None:
-    clients = KeptClients(tmp_path, (*FULL, "limits.rejoin_seconds=0.1"))
-    clients.train_here()
+    clients = copy_of(trained, tmp_path / "clients", "limits.rejoin_seconds=0.1")
     request = clients.ask("elm", clients.out)
     clients.carry_out(client_crash=int(compared[0].messages * part / 3))
     (body,) = clients.verified(request)
@@ -195,11 +210,11 @@ def test_a_client_that_is_lost_in_a_comparison_is_waited_for(
     assert clients.digests() == compared[0].digests()
 
 
-def test_a_request_is_carried_out_without_a_retrain_that_diverges(tmp_path: Path) -> None:
-    clients = KeptClients(tmp_path, (*FULL, "unlearning.fine_tune.learning_rate=0.1"))
-    clients.train_here()
+def test_a_request_is_carried_out_without_a_retrain_that_diverges(clients: KeptClients) -> None:
     request = clients.ask("elm", clients.out)
-    steep = clients.with_changes("training.learning_rate=1e38")
+    steep = clients.with_changes(
+        "training.learning_rate=1e38", "unlearning.fine_tune.learning_rate=0.1"
+    )
     steep.carry_out()
     (body,) = steep.verified(request)
     assert (body.level, "retrains" in body.audit) == ("quick", False)
@@ -207,9 +222,9 @@ def test_a_request_is_carried_out_without_a_retrain_that_diverges(tmp_path: Path
     assert "retrain-3 diverged in round 1" in steep.texts("warning")
 
 
-def test_a_request_that_a_restored_version_repeats_is_compared_again(tmp_path: Path) -> None:
-    clients = KeptClients(tmp_path, FULL)
-    clients.train_here()
+def test_a_request_that_a_restored_version_repeats_is_compared_again(
+    clients: KeptClients, tmp_path: Path
+) -> None:
     request = clients.ask("elm", clients.out)
     state, backup = clients.state(SERVER, clients.out), tmp_path / "backup"
     for name in clients.roles:  # a backup from before would introduce its key again
@@ -249,3 +264,31 @@ def test_a_model_that_loses_too_much_is_refused_before_a_retrain_is_trained(
     clients.carry_out()
     assert clients.view(SERVER, clients.out, request).state is RequestState.QUARANTINED
     assert not phases(clients) & {*RETRAINS}
+
+
+class ComparedKills(ClientKills):
+    """The lives of a client's request that is compared with Retrains."""
+
+    def _open(self, folder: Path) -> ClientFederation:
+        return ClientFederation(folder, FULL)
+
+
+@pytest.mark.slow
+def test_one_kill_at_some_boundaries_of_a_comparison(tmp_path: Path) -> None:
+    kills = ComparedKills(tmp_path / "wood")
+    of_server = len(kills.names[SERVER])
+    lives = [((SERVER, int(of_server * part)),) for part in (0.5, 0.7, 0.85)]
+    lives += [(("oak", int(len(kills.names["oak"]) * part)),) for part in (0.4, 0.6)]
+    out = tmp_path / "wood" / "quiet"
+    (quiet,) = bodies(kills.federation, out)
+    assert quiet.level == "full"
+    for life in kills.run(lives):
+        assert not life.failures, (life.kills, life.names, life.failures)
+        assert bodies(kills.federation, tmp_path / "wood" / "killed") == [quiet]
+
+
+def bodies(federation: RequestFederation, out: Path) -> list[VerifiedBody]:
+    """What the journal of oak says about the models after requests."""
+    return [
+        each.body for each in federation.events("oak", out) if isinstance(each.body, VerifiedBody)
+    ]
