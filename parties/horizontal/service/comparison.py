@@ -15,17 +15,18 @@ from parties.report.method_names import is_retrain
 from parties.report.pages.write import write_pages
 from parties.report.record import MethodRecord, Request, run_record
 
-COMPARISONS = "comparisons"  # folder of the server, with a folder for each receipt
+_FOLDER = "comparisons"  # folder of the server, with a folder for each receipt
 # The mean distance of a model's scores of the forgotten rows from those of the Retrains. A ratio:
 # it is compared with the distances of the Retrains from each other.
 _DISTANCE = Column("", "", ("figure", "odds_to_retrain"), unit=Unit.RATIO)
 
 
-def comparison_figures(request: Request) -> dict[str, str]:
+def retrain_figures(request: Request) -> dict[str, str]:
     """Return the figures of a comparison that the journal and the receipt get, as texts.
 
-    ``odds_ratio`` is the distance of the model from the Retrains on the forgotten rows, divided by
-    the mean distance of a Retrain from the others; ``odds_ratio_limit`` is the upper end of the
+    ``odds_distance`` is the mean distance of the model from the Retrains on the forgotten rows,
+    ``odds_distance_retrain`` that of a Retrain from the others, and ``odds_ratio`` the quotient,
+    which is absent if the Retrains do not differ. ``odds_ratio_limit`` is the upper end of the
     interval in which a further Retrain would lie, and needs three Retrains. The other figures are
     means over the Retrains. The result is empty if no Retrain was trained, or if all diverged.
     """
@@ -35,15 +36,17 @@ def comparison_figures(request: Request) -> dict[str, str]:
     found = utility_means(retrains) | _attack(retrains)
     distance = method_value(request, request.chosen, _DISTANCE)
     reference = retrain_reference(request, _DISTANCE)
-    if distance is not None and reference is not None and reference.mean > 0:
-        found["odds_ratio"] = distance / reference.mean
-        if reference.margin is not None:
-            found["odds_ratio_limit"] = 1 + reference.margin / reference.mean
+    if distance is not None and reference is not None:
+        found |= {"odds_distance": distance, "odds_distance_retrain": reference.mean}
+        if reference.mean > 0:
+            found["odds_ratio"] = distance / reference.mean
+            if reference.margin is not None:
+                found["odds_ratio_limit"] = 1 + reference.margin / reference.mean
     texts = {name: f"{value:.4f}" for name, value in found.items()}
     return texts | {"retrains": str(len(retrains))}
 
 
-def write_comparison(
+def write_retrain_comparison(
     party: FederatedParty, task: ServerTask, run: bytes, receipt: str, request: Request
 ) -> Path:
     """Write figures and pages of a comparison; return the path of the scientist's page.
@@ -60,7 +63,7 @@ def write_comparison(
     """
     facts = federated_run_facts(party, task, run, party.now())
     metrics = run_record(facts, None, [request], party.traffic).plain()
-    folder = party.state / COMPARISONS / receipt
+    folder = party.state / _FOLDER / receipt
     make_folder(folder)
     write_atomically(folder / METRICS, canonical_json(metrics))
     write_pages(folder, metrics)

@@ -16,7 +16,7 @@ from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoi
 from parties.horizontal.party import FederatedParty, save_model
 from parties.horizontal.requests import AfterRun, RequestRunner
 from parties.horizontal.server import cohort_settings
-from parties.horizontal.service.comparison import comparison_figures, write_comparison
+from parties.horizontal.service.comparison import retrain_figures, write_retrain_comparison
 from parties.horizontal.service.desk import state_version
 from parties.horizontal.service.kept_model import (
     KeptModel,
@@ -195,8 +195,8 @@ class ServerSession:
             runner = RequestRunner(party, cohort, journal, branches, task, later=later)
             model, _, record = runner.carry_out(request, model, kept.rounds)
             records.append(record)
-        if any(map(comparison_figures, records)):
-            page = write_comparison(party, task, journal.run, views[0].id, records[0])
+        if any(map(retrain_figures, records)):
+            page = write_retrain_comparison(party, task, journal.run, views[0].id, records[0])
             party.progress.note(f"comparison with Retrains: {page}")
         new = KeptModel(model, kept.rounds, (*kept.forgotten, *requests))
         limited = not any(_names_labels(each) for each in requests)
@@ -231,10 +231,7 @@ class ServerSession:
         if self._party.agreement.requests.audit == "none":
             return {}
         found = joined_figures(
-            [
-                audit_figures(each.methods, each.chosen) | comparison_figures(each)
-                for each in records
-            ]
+            [audit_figures(each.methods, each.chosen) | retrain_figures(each) for each in records]
         )
         # Without a limit, the receipt has no test of utility to pass.
         return {k: v for k, v in found.items() if limited or not k.startswith("validation")}

@@ -11,7 +11,7 @@ from request_federation import RequestFederation
 
 from configs.errors import ConfigError
 from parties.cli.modes import read_runnable
-from parties.horizontal.service.comparison import comparison_figures
+from parties.horizontal.service.comparison import retrain_figures
 from parties.report.method_names import method_label
 from parties.report.record import Figure, MethodRecord, Request, read_record
 from parties.requests.events import VerifiedBody
@@ -62,9 +62,11 @@ def test_the_ratio_is_that_to_the_distance_between_retrains() -> None:
         record(name, distance, correct)
         for name, distance, correct in zip(RETRAINS, (0.2, 0.2, 0.3), (7, 8, 9), strict=True)
     ]
-    found = comparison_figures(request_of(record("fine-tune", 0.35, 5), *retrains))
+    found = retrain_figures(request_of(record("fine-tune", 0.35, 5), *retrains))
     # mean 0.7/3; s = 0.0577350 · 2/1; t(2, 97.5 %) = 4.302653; margin = t s √(4/3) = 0.573687
     assert found == {
+        "odds_distance": "0.3500",
+        "odds_distance_retrain": "0.2333",
         "odds_ratio": "1.5000",
         "odds_ratio_limit": f"{1 + 0.573687 / (0.7 / 3):.4f}",
         "membership_auc_retrain": "0.5000",
@@ -78,14 +80,14 @@ def test_the_ratio_is_that_to_the_distance_between_retrains() -> None:
 def test_retrains_that_diverged_are_left_out() -> None:
     lost = [record(name, None, 0, diverged="diverged in round 1") for name in RETRAINS]
     chosen = record("fine-tune", 0.35, 5)
-    assert comparison_figures(request_of(chosen)) == {}
-    assert comparison_figures(request_of(chosen, *lost)) == {}
+    assert retrain_figures(request_of(chosen)) == {}
+    assert retrain_figures(request_of(chosen, *lost)) == {}
     two = [record(name, 0.2, 8) for name in RETRAINS[:2]]
-    found = comparison_figures(request_of(chosen, *two, lost[2]))
+    found = retrain_figures(request_of(chosen, *two, lost[2]))
     assert (found["retrains"], found["odds_ratio"]) == ("2", "1.7500")
     assert "odds_ratio_limit" not in found
     equal = [record(name, 0.0, 8) for name in RETRAINS]
-    assert "odds_ratio" not in comparison_figures(request_of(chosen, *equal))
+    assert "odds_ratio" not in retrain_figures(request_of(chosen, *equal))
 
 
 def phases(clients: KeptClients) -> set[str]:
@@ -136,7 +138,7 @@ def test_a_comparison_has_the_figures_of_the_request_in_a_run(
     (ours,) = read_record(listed.train_here()).requests
     assert [each.name for each in later.methods] == ["original", "fine-tune", *RETRAINS]
     assert [each.figures for each in later.methods] == [each.figures for each in ours.methods]
-    assert comparison_figures(later) == comparison_figures(ours)
+    assert retrain_figures(later) == retrain_figures(ours)
 
 
 def test_the_receipt_has_the_results_of_the_comparison(compared: tuple[KeptClients, str]) -> None:
