@@ -24,10 +24,10 @@ from parties.horizontal.engine.run import ConflictCheck, HorizontalRun
 from parties.horizontal.engine.run_journal import RunJournal
 from parties.horizontal.engine.training_plan import ORIGINAL
 from parties.horizontal.evaluation.outcome import (
-    EVALUATED_KINDS,
     ModelOutcome,
     Scores,
     count_conflicts,
+    evaluate_model,
     no_scores,
 )
 from parties.horizontal.methods.method import AnyClientMethod
@@ -409,15 +409,17 @@ class RequestRunner:
             AbsentClientError: after the run, a client does not reply: its rows would be missing in
                 what the receipt states.
         """
-        found = self._task.evaluate(self._cohort, model, self._leaving)
-        every, kinds = {*self._cohort.clients}, [each for each in EVALUATED_KINDS if each in found]
-        silent = {name for kind in kinds for name in every - found[kind].keys()}
+        progress, kinds = self._party.progress, self._task.kinds
+        progress.phase("measuring", len(kinds))
+        found = evaluate_model(self._cohort, model, kinds, progress.step)
+        every = {*self._cohort.clients}
+        silent = {name for each in found.values() for name in every - each.keys()}
         if silent and self._later is not None:
             raise AbsentClientError(
                 f"{', '.join(sorted(silent)[:10])} did not measure a model",
                 "start these clients again",
             )
-        return found
+        return found | self._task.further_scores(self._cohort, model, self._leaving)
 
 
 def _audit_level(methods: Sequence[AnyClientMethod]) -> AuditLevel | None:
