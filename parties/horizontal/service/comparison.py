@@ -11,7 +11,7 @@ from parties.horizontal.task import ServerTask
 from parties.report import METRICS, REPORT
 from parties.report.columns import Column, Unit, find_figure
 from parties.report.comparison import chosen_method, method_value, retrain_reference
-from parties.report.method_names import is_retrain
+from parties.report.method_names import ORIGINAL, is_retrain
 from parties.report.pages.write import write_pages
 from parties.report.record import MethodRecord, Request, run_record
 
@@ -25,16 +25,18 @@ def retrain_figures(request: Request) -> dict[str, str]:
     """Return the figures of a comparison that the journal and the receipt get, as texts.
 
     ``odds_distance`` is the mean distance of the model from the Retrains on the forgotten rows,
-    ``odds_distance_retrain`` that of a Retrain from the others, and ``odds_ratio`` the quotient,
-    which is absent if the Retrains do not differ. ``odds_ratio_limit`` is the upper end of the
-    interval in which a further Retrain would lie, and needs three Retrains. The other figures are
-    means over the Retrains. The result is empty if no Retrain was trained, or if all diverged.
+    ``odds_distance_before`` that of the model before the request, ``odds_distance_retrain`` that of
+    a Retrain from the others, and ``odds_ratio`` the quotient of the first and the last, which is
+    absent if the Retrains do not differ. ``odds_ratio_limit`` is the upper end of the interval in
+    which a further Retrain would lie, and needs three Retrains. The other figures are means over
+    the Retrains. The result is empty if no Retrain was trained, or if all diverged.
     """
     retrains = [each for each in request.methods if _is_usable_retrain(each)]
     if not retrains or chosen_method(request) is None:
         return {}
     found = utility_means(retrains) | _attack(retrains)
     distance = method_value(request, request.chosen, _DISTANCE)
+    before = method_value(request, ORIGINAL, _DISTANCE)
     reference = retrain_reference(request, _DISTANCE)
     if distance is not None and reference is not None:
         found |= {"odds_distance": distance, "odds_distance_retrain": reference.mean}
@@ -42,6 +44,8 @@ def retrain_figures(request: Request) -> dict[str, str]:
             found["odds_ratio"] = distance / reference.mean
             if reference.margin is not None:
                 found["odds_ratio_limit"] = 1 + reference.margin / reference.mean
+    if before is not None:
+        found["odds_distance_before"] = before
     texts = {name: f"{value:.4f}" for name, value in found.items()}
     return texts | {"retrains": str(len(retrains))}
 

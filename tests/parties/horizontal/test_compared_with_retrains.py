@@ -62,10 +62,12 @@ def test_the_ratio_is_that_to_the_distance_between_retrains() -> None:
         record(name, distance, correct)
         for name, distance, correct in zip(RETRAINS, (0.2, 0.2, 0.3), (7, 8, 9), strict=True)
     ]
-    found = retrain_figures(request_of(record("fine-tune", 0.35, 5), *retrains))
+    original = record("original", 0.5, 5)
+    found = retrain_figures(request_of(original, record("fine-tune", 0.35, 5), *retrains))
     # mean 0.7/3; s = 0.0577350 · 2/1; t(2, 97.5 %) = 4.302653; margin = t s √(4/3) = 0.573687
     assert found == {
         "odds_distance": "0.3500",
+        "odds_distance_before": "0.5000",
         "odds_distance_retrain": "0.2333",
         "odds_ratio": "1.5000",
         "odds_ratio_limit": f"{1 + 0.573687 / (0.7 / 3):.4f}",
