@@ -55,6 +55,9 @@ def write_retrain_comparison(
 ) -> Path:
     """Write figures and pages of a comparison; return the path of the scientist's page.
 
+    The histograms of single clients, which can show the scores of single forgotten rows, are not
+    written: these rows are deleted.
+
     Args:
         party: the server.
         task: the task of the run.
@@ -66,7 +69,10 @@ def write_retrain_comparison(
         StorageError: a file cannot be written.
     """
     facts = federated_run_facts(party, task, run, party.now())
-    metrics = run_record(facts, None, [request], party.traffic).plain()
+    nothing = {"scores": None, "stages": None}
+    methods = tuple(each.model_copy(update=nothing) for each in request.methods)
+    written = request.model_copy(update={"methods": methods})
+    metrics = run_record(facts, None, [written], party.traffic).plain()
     folder = party.state / _FOLDER / receipt
     make_folder(folder)
     write_atomically(folder / METRICS, canonical_json(metrics))
