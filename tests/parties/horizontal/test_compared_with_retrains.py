@@ -11,9 +11,9 @@ from request_federation import RequestFederation
 
 from configs.errors import ConfigError
 from parties.cli.modes import read_runnable
-from parties.horizontal.service.comparison import retrain_figures
+from parties.horizontal.service.comparison import retrain_figures, write_retrain_comparison
 from parties.report.method_names import method_label
-from parties.report.record import Figure, MethodRecord, Request, read_record
+from parties.report.record import Figure, MethodRecord, Request, Step, read_record
 from parties.requests.events import VerifiedBody
 from parties.requests.lifecycle import RequestState
 from unlearning.receipts.receipt import AUDIT_LIMITS, AuditLevel
@@ -90,6 +90,21 @@ def test_retrains_that_diverged_are_left_out() -> None:
     assert "odds_ratio_limit" not in found
     equal = [record(name, 0.0, 8) for name in RETRAINS]
     assert "odds_ratio" not in retrain_figures(request_of(chosen, *equal))
+
+
+def test_the_report_of_a_comparison_has_null_for_a_loss_that_is_not_finite(
+    clients: KeptClients,
+) -> None:
+    party = clients.set_up(SERVER, serves=True)
+    steps = (Step(number=0, stage="recover", loss=float("nan")),)
+    lost = record("retrain", None, 0, diverged="diverged in round 1")
+    others = [record(name, 0.2, 8) for name in ("original", "fine-tune", *RETRAINS[1:])]
+    request = request_of(*others, lost.model_copy(update={"steps": steps}))
+    task = party.server_task(party)
+    page = write_retrain_comparison(party, task, bytes(16), "01", request)
+    (written,) = read_record(json.loads(page.with_name("metrics.json").read_text())).requests
+    assert written.methods[-1].steps[0].loss is None
+    assert "diverged in round 1" in page.read_text()
 
 
 def phases(clients: KeptClients) -> set[str]:
