@@ -213,6 +213,19 @@ class FederatedAgreement(ConfigTable):
         return self
 
     @model_validator(mode="after")
+    def _full_audits_have_retrains(self) -> Self:
+        requests, plan = self.requests, getattr(self, "unlearning", None)
+        if plan is None or requests.keep != "model" or requests.audit != "full":
+            return self
+        if plan.retrains < 2:
+            raise ValueError(
+                "requests.audit = 'full' compares with the spread of several Retrains, but "
+                f"unlearning.retrains is {plan.retrains}: set unlearning.retrains to 2 or more (3 "
+                "for a limit), or requests.audit = 'quick'"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _requests_name_clients(self) -> Self:
         names = [each.name for each in self.unlearn]
         if len(set(names)) < len(names):

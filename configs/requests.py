@@ -43,8 +43,10 @@ class FederatedRequestSettings(RequestTerms):
     # the probability of their retained answers; a model that loses more is not delivered. A request
     # to forget labels has no such limit, because validation rows have the same labels.
     guard: Annotated[float, Field(ge=0, le=1)] = 0.05
-    # What is measured when a request is carried out: nothing, or what needs no Retrain.
-    audit: Literal["none", "quick"] = "quick"
+    # What is measured when a request is carried out: nothing; what needs no Retrain; or also a
+    # comparison with unlearning.retrains Retrains, which takes about as long as that many
+    # trainings.
+    audit: Literal["none", "quick", "full"] = "quick"
 
 
 class RequestSettings(RequestTerms):

@@ -14,7 +14,7 @@ from parties.horizontal.engine.cohort import Cohort, Member
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.training_plan import network_training_plan
 from parties.horizontal.evaluation.metrics import request_metrics
-from parties.horizontal.evaluation.outcome import ModelOutcome, Scores, evaluate_model
+from parties.horizontal.evaluation.outcome import ModelOutcome, Scores
 from parties.horizontal.evaluation.whole_model import WholeModelEvaluation
 from parties.horizontal.local.client_data import left_out_classes, requested_rows
 from parties.horizontal.local.local_training import load_vector
@@ -57,13 +57,13 @@ class NetworkServerTask(ServerTask):
         del rounds
         return unlearning_methods(self._agreement)
 
-    def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
-        """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients.
+    def further_scores(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
+        """Return the metrics of one client's model ``[d]`` with its personal parameters.
 
-        If the agreement names a client in ``evaluation.evaluator``, the metrics of this client's
-        model, with its personal parameters, are included.
+        The client is ``evaluation.evaluator``; without this key, there are no such metrics.
         """
-        return evaluate_model(cohort, model, whole_model_evaluation(self._agreement, leaving))
+        whole_model = whole_model_evaluation(self._agreement, leaving)
+        return {} if whole_model is None else whole_model.evaluate(cohort, model)
 
     def evaluate_trained(self, cohort: Cohort, model: Tensor) -> Scores:
         """Return the metrics of a trained model, ``[d]``, on the test rows of all clients."""

@@ -1,7 +1,7 @@
 """Unlearning requests: run every method, and evaluate the model of each method."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import isfinite
 from typing import Any, TypeAlias
@@ -27,6 +27,7 @@ from parties.horizontal.evaluation.outcome import (
     ModelOutcome,
     Scores,
     count_conflicts,
+    evaluate_model,
     no_scores,
 )
 from parties.horizontal.methods.method import AnyClientMethod
@@ -51,6 +52,22 @@ from unlearning.receipts.receipt import AuditLevel
 RunFactory: TypeAlias = Callable[[], HorizontalRun]
 # Refuses the models of a request, given their records and the name of the chosen method.
 Check: TypeAlias = Callable[[Sequence[MethodRecord], str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AfterRun:
+    """What differs for a request that was raised after the run.
+
+    It also has random streams of its own if it is the first one, because requests of earlier
+    sessions used those without a salt. A Retrain that diverges is left out of the comparison,
+    because the request must be carried out.
+    """
+
+    # Called with the records of the original and of the chosen method's model, before any Retrain
+    # is trained; it raises PolicyError to refuse the model. None: every model is delivered.
+    check: Check | None = None
+
+
 # Benchmark metrics of single questions, which are not recorded.
 PER_QUESTION = ("ratios", "geometric_ratios")
 KEPT = (
@@ -70,9 +87,7 @@ class RequestRunner:
         journal: the journal of the run.
         branches: the branches of the clients' personal parameters.
         task: the task of the run.
-        first_has_salt: whether the first request has random streams of its own, too: requests of
-            earlier sessions used those without a salt.
-        check: called before the clients delete the rows; it raises PolicyError to refuse a model.
+        later: what differs for requests after the run; None in a run.
     """
 
     def __init__(
@@ -83,12 +98,11 @@ class RequestRunner:
         branches: Branches,
         task: ServerTask,
         *,
-        first_has_salt: bool = False,
-        check: Check | None = None,
+        later: AfterRun | None = None,
     ) -> None:
         self._party, self._cohort, self._journal = party, cohort, journal
         self._branches, self._task = branches, task
-        self._first_has_salt, self._check = first_has_salt, check
+        self._later = later
         self._leaving: Sequence[Member] = ()  # of the present request
         self._salt = ""  # of the present request's random streams
 
@@ -131,9 +145,6 @@ class RequestRunner:
         delivered = unlearned[0].model if unlearned else original
         self._branches.adopt(unlearned[0].branch if unlearned else self._branches.current)
         records = self._method_records(leaving, methods, outcomes)
-        chosen = methods[0].name if methods else ORIGINAL
-        if self._check is not None:
-            self._check(records, chosen)
         self._journal.flush()  # after the purge, no model can be evaluated on the forgotten rows
         purged = self._cohort.purge()
         self._history().forget([each.client for each in leaving])
@@ -141,7 +152,7 @@ class RequestRunner:
             name=name,
             members=_requested_members(leaving, remaining),
             methods=tuple(records),
-            chosen=chosen,
+            chosen=methods[0].name if methods else ORIGINAL,
             audit_level=_audit_level(methods),
             purged={client: tuple(items) for client, items in purged.items()},
             kept=KEPT,
@@ -161,14 +172,28 @@ class RequestRunner:
         for method in methods:
             new_run = partial(self._new_run, request, method, original, leaving, remaining)
             model, outcome = self._run(request, method, new_run)
-            _require_usable(request, method, outcome, first=not unlearned)
+            self._require_usable(request, method, outcome, first=not unlearned)
             outcomes.append(outcome)
             unlearned.append(model)
+            if len(unlearned) == 1 and self._later is not None and self._later.check is not None:
+                self._later.check(self._method_records(leaving, methods, outcomes), method.name)
         return unlearned, outcomes
+
+    def _require_usable(
+        self, request: str, method: AnyClientMethod, outcome: ModelOutcome, *, first: bool
+    ) -> None:
+        """Refuse a request without a model to deliver, or whose metrics would have no reference.
+
+        Raises:
+            Diverged: the chosen method, which is the first one, diverged; or in a run, a Retrain.
+        """
+        needed = first or (method.from_scratch and self._later is None)
+        if outcome.diverged and needed:
+            raise Diverged(f"request {request!r}: {method.name} {outcome.diverged}", DIVERGED_HINT)
 
     def _salt_of(self, request: str) -> str:
         """The salt of the random streams of a request; empty for the first request."""
-        first = request == self._party.agreement.unlearn[0].name and not self._first_has_salt
+        first = request == self._party.agreement.unlearn[0].name and self._later is None
         sums = self._party.agreement.aggregation
         return "" if first or sums.kind == "none" else f" {request}"
 
@@ -378,19 +403,23 @@ class RequestRunner:
         return self._journal.once(f"{request} {name} marks", dict, work)
 
     def _evaluate(self, model: Tensor) -> Scores:
-        return self._task.evaluate(self._cohort, model, self._leaving)
+        """The metrics of a model; those of all clients for a request after the run.
 
-
-def _require_usable(
-    request: str, method: AnyClientMethod, outcome: ModelOutcome, *, first: bool
-) -> None:
-    """Refuse a request without a model to deliver, or whose metrics would have no reference.
-
-    Raises:
-        Diverged: the chosen method, which is the first one, or a Retrain model diverged.
-    """
-    if outcome.diverged and (first or method.from_scratch):
-        raise Diverged(f"request {request!r}: {method.name} {outcome.diverged}", DIVERGED_HINT)
+        Raises:
+            AbsentClientError: after the run, a client does not reply: its rows would be missing in
+                what the receipt states.
+        """
+        progress, kinds = self._party.progress, self._task.kinds
+        progress.phase("measuring", len(kinds))
+        found = evaluate_model(self._cohort, model, kinds, progress.step)
+        every = {*self._cohort.clients}
+        silent = {name for each in found.values() for name in every - each.keys()}
+        if silent and self._later is not None:
+            raise AbsentClientError(
+                f"{', '.join(sorted(silent)[:10])} did not measure a model",
+                "start these clients again",
+            )
+        return found | self._task.further_scores(self._cohort, model, self._leaving)
 
 
 def _audit_level(methods: Sequence[AnyClientMethod]) -> AuditLevel | None:

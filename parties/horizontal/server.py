@@ -204,7 +204,7 @@ class FederatedServer:
         ]
         training = Training(unit="round", steps=tuple(steps), stream=ORIGINAL)
         traffic = self._party.traffic
-        facts = self._run_identity(began, accuracy)
+        facts = federated_run_facts(self._party, self._task, self.journal.run, began, accuracy)
         return run_record(facts, training, requests, traffic).plain()
 
     def delivered(self) -> Tensor:
@@ -230,29 +230,6 @@ class FederatedServer:
             sum(each.correct for each in test) / sum(each.rows for each in test) if test else None
         )
 
-    def _run_identity(self, began: datetime, test_accuracy: float | None) -> RunFacts:
-        agreement = self._agreement
-        facts = {
-            "federation": agreement.federation,
-            "mode": agreement.mode,
-            "clients": len(agreement.spokes),
-            "parameters": self._task.initial_model(ORIGINAL).numel(),
-            "aggregation": aggregation_claim(agreement),
-            "rule": agreement.training.rule.kind,
-            "share": agreement.training.share,
-            "seed": agreement.seed,
-            "test_accuracy": test_accuracy,
-            "session": self.journal.run.hex(),
-            "agreement": self._party.digest.hex(),
-            "settings": agreement.canonical(),
-            "began": began,
-            "ended": self._party.now(),
-            "seconds": self._party.traffic.elapsed,
-            "software": library_versions((*LIBRARIES, *self._task.libraries)),
-            **self._task.run_facts(),
-        }
-        return RunFacts(**facts)
-
     def _train(self, span: TrainingSpan, rounds: list[dict[str, Any]]) -> Tensor:
         def work() -> TrainedModel:
             branch = self._branches.start(span.name, self._branches.current or None)
@@ -269,6 +246,45 @@ class FederatedServer:
 
     def _history(self) -> RoundStore:
         return RoundStore(self._party.state / "history", self._task.history_every)
+
+
+def federated_run_facts(
+    party: FederatedParty,
+    task: ServerTask,
+    run: bytes,
+    began: datetime,
+    test_accuracy: float | None = None,
+) -> RunFacts:
+    """Return what the record of a run that ends now states about the run.
+
+    Args:
+        party: the server.
+        task: the task of the run.
+        run: ID of the run, 16 bytes.
+        began: when the run began.
+        test_accuracy: accuracy of the trained model on test rows; None if it was not measured.
+    """
+    agreement = party.agreement
+    facts = {
+        "federation": agreement.federation,
+        "mode": agreement.mode,
+        "clients": len(agreement.spokes),
+        "parameters": task.initial_model(ORIGINAL).numel(),
+        "aggregation": aggregation_claim(agreement),
+        "rule": agreement.training.rule.kind,
+        "share": agreement.training.share,
+        "seed": agreement.seed,
+        "test_accuracy": test_accuracy,
+        "session": run.hex(),
+        "agreement": party.digest.hex(),
+        "settings": agreement.canonical(),
+        "began": began,
+        "ended": party.now(),
+        "seconds": party.traffic.elapsed,
+        "software": library_versions((*LIBRARIES, *task.libraries)),
+        **task.run_facts(),
+    }
+    return RunFacts(**facts)
 
 
 def requests_by_round(agreement: FederatedAgreement) -> list[tuple[int, list[RequestBase]]]:

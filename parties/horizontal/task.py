@@ -12,7 +12,8 @@ from torch import Tensor
 
 from parties.horizontal.engine.cohort import Cohort, Member
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.evaluation.outcome import ModelOutcome, Scores
+from parties.horizontal.evaluation.outcome import EVALUATED_KINDS, ModelOutcome, Scores
+from parties.horizontal.local.rows import RowKind
 from parties.horizontal.methods.method import AnyClientMethod
 from unlearning.audit.metric import Metric
 
@@ -31,6 +32,8 @@ class ServerTask(ABC):
     revert_rounds: int = 0
     # The clients of each cluster; empty if all clients train together.
     clusters: tuple[tuple[str, ...], ...] = ()
+    # The kinds of rows on which the clients evaluate every model of a request.
+    kinds: tuple[RowKind, ...] = EVALUATED_KINDS
     # Libraries that only this task needs; the record of a run names their versions.
     libraries: tuple[str, ...] = ()
 
@@ -54,9 +57,10 @@ class ServerTask(ABC):
         rounds.
         """
 
-    @abstractmethod
-    def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
-        """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients."""
+    def further_scores(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
+        """Return metrics of a model, ``[d]``, besides those of ``kinds``; by default, none."""
+        del cohort, model, leaving
+        return {}
 
     def evaluate_trained(self, cohort: Cohort, model: Tensor) -> Scores:
         """Return the metrics of a trained model, ``[d]``, on test rows, for a run without requests.

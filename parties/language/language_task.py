@@ -10,9 +10,9 @@ from torch import Tensor
 
 from configs.language import LanguageAgreement, LoraSettings
 from parties.common.shared_randomness import Index
-from parties.horizontal.engine.cohort import Cohort, Member
+from parties.horizontal.engine.cohort import Cohort
 from parties.horizontal.engine.rounds import RoundPlan
-from parties.horizontal.evaluation.outcome import ModelOutcome, Scores
+from parties.horizontal.evaluation.outcome import ModelOutcome
 from parties.horizontal.local.rows import RowKind
 from parties.horizontal.methods.method import AnyClientMethod
 from parties.horizontal.party import FederatedParty
@@ -28,13 +28,12 @@ from parties.language.evaluation.metrics import language_metrics
 from parties.language.registry import text_training_plan, text_unlearning_methods
 from unlearning.audit.metric import Metric
 
-KINDS: tuple[RowKind, ...] = ("forgotten", "retained", "test")
-
 
 class LanguageServerTask(ServerTask):
     """The task of a server with a language model: every training starts from the base model."""
 
     common_start = True
+    kinds: tuple[RowKind, ...] = ("forgotten", "retained", "test")
     libraries = ("transformers", "peft", "tokenizers", "safetensors")
 
     def __init__(self, party: LanguageParty) -> None:
@@ -69,11 +68,6 @@ class LanguageServerTask(ServerTask):
     def methods(self, rounds: int) -> Sequence[AnyClientMethod]:
         """Return the methods that a request runs after ``rounds`` rounds of training."""
         return text_unlearning_methods(self._agreement, rounds)
-
-    def evaluate(self, cohort: Cohort, model: Tensor, leaving: Sequence[Member]) -> Scores:
-        """Measure a model ``[d]`` on the forgotten, retained and test texts of all clients."""
-        del leaving
-        return {kind: dict(cohort.evaluate(cohort.clients, kind, model)) for kind in KINDS}
 
     def benchmark_metrics(self, name: str, model: Tensor) -> dict[str, Any]:
         """Return the benchmark values of a model ``[d]``; empty without a benchmark."""

@@ -67,6 +67,7 @@ Role = Literal["active", "passive", "server", "client"]
 _COMPARED: Final = (
     ("test", "loss-of-test-accuracy-against-retrains"),
     ("test_r2", "loss-of-test-r2-against-retrains"),
+    ("retained_probability", "loss-of-retained-answer-probability-against-retrains"),
 )
 # Figures of utility: name in the journal, metric of the receipt, and name of the number of rows.
 _UTILITY: Final = (
@@ -504,6 +505,7 @@ def _comparison(figures: Mapping[str, str], guard: float) -> Iterator[AuditResul
     metrics = {
         "js_ratio": "distance-from-retrains-on-forgotten-rows",
         "difference_ratio": "difference-from-retrains-on-forgotten-rows",
+        "odds_ratio": "log-odds-distance-from-retrains-on-forgotten-rows",
     }
     for name, metric in metrics.items():
         if not {name, f"{name}_limit"} <= figures.keys():

@@ -273,6 +273,11 @@ class HubCohort:
         self._admit()
         return Hub(self._channels)
 
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Names of the clients that have lost their connection."""
+        return tuple(name for name in self.clients if name not in self._channels)
+
     def goodbye(self) -> None:
         """Tell every client that the run has ended."""
         for name in list(self._channels):

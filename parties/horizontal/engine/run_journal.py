@@ -5,6 +5,7 @@ from time import monotonic
 from typing import TypeVar
 
 from configs.config_file import canonical_agreement
+from configs.federated import FederatedAgreement
 from parties.horizontal.engine.party import FederatedContext
 from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent, Checkpoints
 from parties.session.journal import Journal, recorded_value
@@ -138,6 +139,21 @@ def federated_checkpoints(party: FederatedContext) -> Checkpoints:
     """Return the store of a party's checkpoints."""
     bare = {n: each.model_copy(update={"pins": ()}) for n, each in party.agreement.parties.items()}
     plan = party.agreement.model_copy(update={"parties": bare})
+    if party.serves:
+        plan = _without_comparison(plan)
     # Requests after the run leave an interrupted training as it is.
     folder = party.state / ("request-checkpoints" if party.serves else "checkpoints")
     return Checkpoints(folder, party=party.name, agreement=canonical_agreement(plan), data="")
+
+
+def _without_comparison(agreement: FederatedAgreement) -> FederatedAgreement:
+    """The agreement without the comparison of requests with Retrains.
+
+    The parties can agree on another audit while a request is being compared: its model is the same
+    with and without a comparison.
+    """
+    requests, plan = agreement.requests, agreement.unlearning  # type: ignore[attr-defined]
+    if requests.audit == "full":
+        requests = requests.model_copy(update={"audit": "quick"})
+    unlearning = plan.model_copy(update={"retrains": 0})
+    return agreement.model_copy(update={"requests": requests, "unlearning": unlearning})

@@ -1,13 +1,12 @@
 """Outcome of one model of an unlearning request: metrics on every client's rows, and cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from torch import Tensor
 
 from parties.horizontal.engine.cohort import Cohort, Member, pseudo_gradients
-from parties.horizontal.evaluation.whole_model import WholeModelEvaluation
 from parties.horizontal.local.local_task import LocalTask, RowMetrics
 from parties.horizontal.local.rows import RowKind
 from unlearning.horizontal.fedosd import client_cosines
@@ -67,16 +66,20 @@ def count_conflicts(
 
 
 def evaluate_model(
-    cohort: Cohort, model: Tensor, whole_model: WholeModelEvaluation | None = None
+    cohort: Cohort,
+    model: Tensor,
+    kinds: Sequence[RowKind] = EVALUATED_KINDS,
+    step: Callable[[], None] = lambda: None,
 ) -> Scores:
-    """Return the metrics of a model, ``[d]``, on all kinds of rows of all clients.
+    """Return the metrics of a model, ``[d]``, on the ``kinds`` of rows of all clients.
 
-    ``whole_model`` adds the metrics of one client's model with its personal parameters.
+    ``step`` is called after each kind.
     """
-    found: Scores = {
-        kind: dict(cohort.evaluate(cohort.clients, kind, model)) for kind in EVALUATED_KINDS
-    }
-    return found if whole_model is None else found | whole_model.evaluate(cohort, model)
+    found: Scores = {}
+    for kind in kinds:
+        found[kind] = dict(cohort.evaluate(cohort.clients, kind, model))
+        step()
+    return found
 
 
 def no_scores() -> Scores:

@@ -123,7 +123,8 @@ class ClientSession:
             done = [each for each in known if each.name not in names]
             requests = [*done, *running]
             listed = listed_rows(self._party, requests, self._desk.journal)
-            own = with_requests(self._party, requests, listed)
+            compares = self._party.agreement.requests.audit == "full"
+            own = with_requests(self._party, requests, listed, compares=compares)
             store = ClientStore(own, done, self._desk.remember)
             self._warn_of_missing_rows(store, listed)
             self._orders = ClientConversation(own, self._channel, store)

@@ -176,20 +176,26 @@ def with_requests(
     party: P,
     requests: Sequence[RequestBase],
     listed: Mapping[str, Container[bytes]] = MappingProxyType({}),
+    *,
+    compares: bool = False,
 ) -> P:
     """Return a party whose agreement has these requests, which were raised after the training.
 
-    Only the chosen method runs, on a copy of the rows: the given party keeps all its rows, because
-    the next requests are selected from all rows again, in the same order. The result is for local
-    work: the parties of a session compare the digest of the agreement without these requests.
+    Only the chosen method runs, and the agreed number of Retrains if the model is compared with
+    them. They run on a copy of the rows: the given party keeps all its rows, because the next
+    requests are selected from all rows again, in the same order. The result is for local work: the
+    parties of a session compare the digest of the agreement without these requests.
 
     Args:
         party: the party.
         requests: the requests.
         listed: at a client, the rows of its requests by list, see ``listed_rows``.
+        compares: whether the model is compared with Retrains.
     """
     plan = party.agreement.unlearning  # type: ignore[attr-defined]
-    alone = {"compare": (), "variants": (), "retrains": 0}
+    alone: dict[str, Any] = {"compare": (), "variants": ()}
+    if not compares:
+        alone["retrains"] = 0
     changes: dict[str, Any] = {
         "unlearn": tuple(requests),
         "unlearning": plan.model_copy(update=alone),

@@ -1,6 +1,7 @@
 """The quick audit of a request after the run: what the clients can measure without a Retrain."""
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from parties.common.errors import PolicyError
@@ -46,6 +47,21 @@ def audit_figures(methods: Sequence[MethodRecord], chosen: str) -> dict[str, str
         if value is not None and kind != "forgotten":
             found[f"{name}_rows"] = str(rows)
     return found | _membership(after)
+
+
+def utility_means(retrains: Sequence[MethodRecord]) -> dict[str, float]:
+    """Return the mean of each figure of ``audit_figures`` over Retrains, by its name.
+
+    Args:
+        retrains: the records of the Retrains; at least one.
+    """
+    count, kinds = _measure(retrains[0])
+    found = dict[str, float]()
+    for kind, name in kinds.items():
+        values = [value for each in retrains if (value := _mean(each, kind, count)[0]) is not None]
+        if values:
+            found[f"{name}_retrain"] = fmean(values)
+    return found
 
 
 def require_utility(methods: Sequence[MethodRecord], chosen: str, guard: float) -> None:

@@ -1,9 +1,10 @@
 """The server that stays: it exchanges journals with the clients, and carries out requests."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from time import monotonic, sleep
+from typing import Literal
 
 from configs.federated import RequestBase
 from parties.common.errors import Diverged, PolicyError, abort_reason
@@ -13,8 +14,9 @@ from parties.horizontal.engine.cohort import AbsentClientError
 from parties.horizontal.engine.hub_cohort import HubCohort
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.party import FederatedParty, save_model
-from parties.horizontal.requests import RequestRunner
+from parties.horizontal.requests import AfterRun, RequestRunner
 from parties.horizontal.server import cohort_settings
+from parties.horizontal.service.comparison import retrain_figures, write_retrain_comparison
 from parties.horizontal.service.desk import state_version
 from parties.horizontal.service.kept_model import (
     KeptModel,
@@ -162,9 +164,14 @@ class ServerSession:
         self._party.progress.note(f"carrying out the requests to forget {', '.join(batch)}")
         try:
             self._forget(before, views)
-        except AbsentClientError as error:
-            raise PeerSilent(str(error), error.hint) from error
         except (Diverged, PolicyError) as error:
+            if lost := self._cohort.lost:  # too few replied: the request is not at fault
+                raise PeerSilent(
+                    f"{', '.join(lost[:10])} lost the connection and did not return: {error}",
+                    "start these clients again",
+                ) from error
+            if isinstance(error, AbsentClientError):  # it has returned since
+                raise PeerSilent(str(error), error.hint) from error
             self._quarantine(batch, f"{error}. {error.hint}" if error.hint else str(error))
 
     def _forget(self, before: StoredFile, views: Sequence[RequestView]) -> None:
@@ -179,19 +186,20 @@ class ServerSession:
         if kept is None:
             raise LookupError("no version of the model is kept")
         requests = [request_of(self._party.agreement, view) for view in views]
-        party = with_requests(self._party, requests)
+        party = with_requests(self._party, requests, compares=self._compares(views))
         task = party.server_task(party)
         journal = RunJournal(party, federated_checkpoints(party), self._session)
         cohort = task.wrap_cohort(self._cohort)
         branches = Branches(cohort, journal)
         model, records = kept.model, list[Request]()
         for request in requests:
-            check = None if _names_labels(request) else self._check
-            runner = RequestRunner(
-                party, cohort, journal, branches, task, first_has_salt=True, check=check
-            )
+            later = AfterRun(None if _names_labels(request) else self._check)
+            runner = RequestRunner(party, cohort, journal, branches, task, later=later)
             model, _, record = runner.carry_out(request, model, kept.rounds)
             records.append(record)
+        if any(map(retrain_figures, records)):
+            page = write_retrain_comparison(party, task, journal.run, views[0].id, records[0])
+            party.progress.note(f"comparison with Retrains: {page}")
         new = KeptModel(model, kept.rounds, (*kept.forgotten, *requests))
         limited = not any(_names_labels(each) for each in requests)
         own = {
@@ -209,6 +217,14 @@ class ServerSession:
         self._store.write(number, journal.run, new.content(), facts)
         journal.clear()
 
+    def _compares(self, views: Sequence[RequestView]) -> bool:
+        """Whether the model is compared with Retrains.
+
+        Requests that a restored version carries out together are not: the Retrains of the first
+        ones would have rows of the later ones.
+        """
+        return self._party.agreement.requests.audit == "full" and len(views) == 1
+
     def _check(self, methods: Sequence[MethodRecord], chosen: str) -> None:
         require_utility(methods, chosen, self._party.agreement.requests.guard)
 
@@ -216,7 +232,9 @@ class ServerSession:
         """The figures before the first request and after the last one; empty if none are agreed."""
         if self._party.agreement.requests.audit == "none":
             return {}
-        found = joined_figures([audit_figures(each.methods, each.chosen) for each in records])
+        found = joined_figures(
+            [audit_figures(each.methods, each.chosen) | retrain_figures(each) for each in records]
+        )
         # Without a limit, the receipt has no test of utility to pass.
         return {k: v for k, v in found.items() if limited or not k.startswith("validation")}
 
@@ -257,12 +275,13 @@ class ServerSession:
         state_version(self._party, self._desk, self._store, sent)
         for request in facts.requests:
             if self._desk.request(request).version_after is None:
+                audit = facts.own.get("audit", {})
                 body = VerifiedBody(
                     version=newest.number,
                     count=facts.own["counts"][request],
                     guarantee=facts.own["guarantee"],
-                    level="quick" if facts.own.get("audit") else "none",
-                    audit=facts.own.get("audit", {}),
+                    level=_level(audit),
+                    audit=audit,
                 )
                 self._desk.append(EventKind.VERIFIED, request, body)
         self._delivered = newest.number
@@ -277,6 +296,13 @@ class ServerSession:
 def _names_labels(request: RequestBase) -> bool:
     """Whether a request forgets labels, which validation rows have too, so that accuracy falls."""
     return bool(getattr(request, "classes", ()))
+
+
+def _level(audit: Mapping[str, str]) -> Literal["none", "quick", "full"]:
+    """The level of an audit with these figures."""
+    if "retrains" in audit:
+        return "full"
+    return "quick" if audit else "none"
 
 
 def _guarantee(records: Sequence[Request]) -> Guarantee:

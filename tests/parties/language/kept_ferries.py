@@ -1,5 +1,6 @@
 """Clients of a language model that keep their adapter, and a request to forget texts."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from models.language.folder import base_model_digest
@@ -28,8 +29,8 @@ checkpoint_seconds = 0.0
 """
 
 
-def write_kept_ferries(folder: Path) -> ClientFederation:
-    """Write the config, the base model and the texts, and open the federation."""
+def write_kept_ferries(folder: Path, changes: Sequence[str] = ()) -> ClientFederation:
+    """Write the config, the base model and the texts, and open the federation with ``changes``."""
     digest = f'digest = "{base_model_digest(write_base(folder))}"'
     rows, data = facts(), ""
     for at, name in enumerate(CLIENTS):
@@ -39,7 +40,7 @@ def write_kept_ferries(folder: Path) -> ClientFederation:
     text = CONFIG.format(settings=KEPT, digest=digest, tuning=LORA, rounds=1)
     config = folder / "ferries.toml"
     config.write_text(text + data)
-    return ClientFederation(folder, config=config)
+    return ClientFederation(folder, changes, config)
 
 
 class TextKills(ClientKills):
@@ -47,10 +48,11 @@ class TextKills(ClientKills):
 
     client = CLIENTS[0]
     fraction = "0.5"
+    changes: Sequence[str] = ()  # of the agreement
 
     def _open(self, folder: Path) -> ClientFederation:
         config = folder / "ferries.toml"
         if not config.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            return write_kept_ferries(folder)
-        return ClientFederation(folder, config=config)
+            return write_kept_ferries(folder, self.changes)
+        return ClientFederation(folder, self.changes, config)

@@ -8,8 +8,10 @@ import torch
 from safetensors.torch import load_file
 
 from parties.horizontal.service.kept_model import federated_models
+from parties.report.record import read_record
 from parties.requests.events import VerifiedBody
-from tests.parties.language.kept_ferries import CLIENTS, write_kept_ferries
+from tests.parties.client_federation import ClientFederation
+from tests.parties.language.kept_ferries import CLIENTS, TextKills, write_kept_ferries
 
 
 @pytest.mark.slow
@@ -40,3 +42,41 @@ def test_a_client_requests_after_the_run_that_its_texts_are_forgotten(tmp_path: 
     (result,) = receipt["audit"]["results"]
     assert result["metric"] == "loss-of-retained-answer-probability"
     assert result["passed"]
+
+
+class ComparedTextKills(TextKills):
+    """The lives of a request for texts that is compared with Retrains."""
+
+    changes = ('requests.audit="full"', "unlearning.retrains=3")
+
+
+@pytest.mark.slow
+def test_a_request_for_texts_is_compared_with_retrains(tmp_path: Path) -> None:
+    kills = ComparedTextKills(tmp_path / "ferries")
+    federation, out = kills.federation, tmp_path / "ferries" / "quiet"
+    (body,) = verified(federation, out)
+    assert (body.level, body.audit["retrains"]) == ("full", "3")
+    for name in ("retained", "test", "forgotten"):
+        assert 0 < float(body.audit[f"{name}_probability_retrain"]) < 1
+    receipt = json.loads(federation.receipts(out, kills.request)["pier"].read_bytes())
+    metrics = [each["metric"] for each in receipt["audit"]["results"]]
+    assert metrics == [
+        "loss-of-retained-answer-probability",
+        "loss-of-retained-answer-probability-against-retrains",
+    ]
+    assert "odds_distance" in body.audit  # the Retrains of so few texts hardly differ
+    folder = federation.state(federation.hub, out) / "comparisons" / kills.request
+    (request,) = read_record(json.loads((folder / "metrics.json").read_text())).requests
+    names = [each.name for each in request.methods]
+    assert names == ["original", "npo", "retrain", "retrain-2", "retrain-3"]
+    at = [(name, int(len(kills.names[name]) * 0.6)) for name in (federation.hub, "quay")]
+    for life in kills.run([(each,) for each in at]):  # in the Retrains
+        assert not life.failures, (life.kills, life.names, life.failures)
+        assert verified(federation, tmp_path / "ferries" / "killed") == [body]
+
+
+def verified(federation: ClientFederation, out: Path) -> list[VerifiedBody]:
+    """What the journal of quay says about the models after requests."""
+    return [
+        each.body for each in federation.events("quay", out) if isinstance(each.body, VerifiedBody)
+    ]
