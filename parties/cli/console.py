@@ -75,11 +75,10 @@ class Console:
         if self._json:
             self._line({"event": "result", "party": self._command, "folder": str(folder)})
             return
-        from parties.common.json_files import null_non_finite
         from parties.report import METRICS, REPORT
         from parties.report.terminal import report_tables
 
-        self.terminal.print(report_tables(null_non_finite(metrics), self.terminal.width))
+        self.terminal.print(report_tables(metrics, self.terminal.width))
         self.terminal.print(f"report:  {folder / REPORT}\nmetrics: {folder / METRICS}")
 
     def print(self, text: str, **fields: Any) -> None:

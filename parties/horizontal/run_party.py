@@ -7,7 +7,7 @@ from typing import Any
 from configs.config_file import FederatedConfig
 from parties.common.atomic_file import write_atomically
 from parties.common.errors import StorageError
-from parties.common.json_files import canonical_json, null_non_finite
+from parties.common.json_files import canonical_json
 from parties.common.progress import ProgressListener
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.run_journal import federated_checkpoints, prepare_federated_run
@@ -77,9 +77,9 @@ def listen_for_clients(party: FederatedParty, address: str) -> LineServer:
 
 def write_results(out: Path, party: FederatedParty, metrics: dict[str, Any]) -> None:
     """Write the metrics and the pages of a run."""
-    folder, known = out / party.agreement.federation, null_non_finite(metrics)
-    write_atomically(folder / METRICS, canonical_json(known))
-    write_pages(folder, known)
+    folder = out / party.agreement.federation
+    write_atomically(folder / METRICS, canonical_json(metrics))
+    write_pages(folder, metrics)
 
 
 def _admit(party: FederatedParty, certificate: object) -> str:

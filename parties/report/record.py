@@ -19,6 +19,7 @@ from pydantic import (
 
 from configs.targets import Task
 from parties.common.errors import DataError
+from parties.common.json_files import null_non_finite
 from parties.common.traffic import TrafficCounter
 from parties.report.method_names import is_independent_retrain, is_retrain, method_label
 from unlearning.receipts.receipt import AuditLevel
@@ -41,8 +42,12 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def plain(self) -> JsonObject:
-        """Return the part as JSON values."""
-        return self.model_dump(mode="json")
+        """Return the part as JSON values; a number that is not finite becomes null.
+
+        The loss of a method that diverged is such a number.
+        """
+        known: JsonObject = null_non_finite(self.model_dump(mode="json"))
+        return known
 
 
 class Figure(_Part):

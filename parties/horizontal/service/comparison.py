@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from parties.common.atomic_file import make_folder, write_atomically
-from parties.common.json_files import canonical_json, null_non_finite
+from parties.common.json_files import canonical_json
 from parties.horizontal.party import FederatedParty
 from parties.horizontal.server import federated_run_facts
 from parties.horizontal.service.quick_audit import utility_means
@@ -72,8 +72,7 @@ def write_retrain_comparison(
     nothing = {"scores": None, "stages": None}
     methods = tuple(each.model_copy(update=nothing) for each in request.methods)
     written = request.model_copy(update={"methods": methods})
-    record = run_record(facts, None, [written], party.traffic).plain()
-    metrics = null_non_finite(record)  # the last loss of a Retrain that diverged
+    metrics = run_record(facts, None, [written], party.traffic).plain()
     folder = party.state / _FOLDER / receipt
     make_folder(folder)
     write_atomically(folder / METRICS, canonical_json(metrics))

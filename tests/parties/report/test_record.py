@@ -1,6 +1,7 @@
 """Tests of the record of a run: JSON round trip, refusals, dates, and shares of Retrain's cost."""
 
 import json
+import math
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 from sample_metrics import sample
 
 from parties.common.errors import DataError
+from parties.common.json_files import canonical_json
 from parties.report.record import (
     VERSION,
     MethodCost,
@@ -36,6 +38,16 @@ def test_record_survives_json() -> None:
 
 def test_record_keeps_every_number() -> None:
     assert numbers(read_record(sample()).plain()) == numbers(sample())
+
+
+def test_numbers_of_a_diverged_method_become_null() -> None:
+    record = read_record(sample())
+    request = record.requests[0]
+    method = request.methods[0].model_copy(update={"accuracy": {"test": math.nan}})
+    diverged = request.model_copy(update={"methods": (method,)})
+    plain = record.model_copy(update={"requests": (diverged,)}).plain()
+    assert plain["requests"][0]["methods"][0]["accuracy"] == {"test": None}
+    canonical_json(plain)  # refuses a number that is not finite
 
 
 @pytest.mark.parametrize("version", [None, VERSION - 1, VERSION + 1, str(VERSION)])
