@@ -10,7 +10,14 @@ score S_u = -c and the threshold γ = -ε.
 The constraint is one-sided: a row takes part only while the model gives y_j a larger probability
 than the target does. A two-sided constraint would also teach D_u where the model knows less than
 the target, and would give all forgotten rows nearly the same output, which an attack recognises.
+
+Two corrections keep the constraint from asking for more than D_u has left behind. ``excess_memory``
+tells whether h⁺ remembers its training rows better than the model does; the difference of h⁻ and h⁺
+would then be too large. ``label_shortfalls`` measures the rows on the other side of their targets:
+every step moves single outputs up and down, also those of a model without D_u.
 """
+
+import math
 
 import torch
 from torch import Tensor
@@ -53,6 +60,37 @@ def label_scores(log_targets: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
     wanted = _label_and_rest(log_targets, labels)
     found = _label_and_rest(log_softmax(logits, dim=1), labels)
     return -row_divergences(wanted, found) * (found[:, 0] > wanted[:, 0])
+
+
+def label_shortfalls(log_targets: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the divergence of each row that the model knows less well than its target, ``[rows]``.
+
+    It is 0 where the model gives the label the same or a larger probability. Arguments as for
+    ``label_scores``.
+    """
+    wanted = _label_and_rest(log_targets, labels)
+    found = _label_and_rest(log_softmax(logits, dim=1), labels)
+    return row_divergences(wanted, found) * (found[:, 0] < wanted[:, 0])
+
+
+def excess_memory(learned: Tensor, unseen: Tensor) -> tuple[float, float]:
+    """Return by how much a model remembers its rows better than another, and the standard error.
+
+    What a model remembers is the mean log-probability of the labels of rows that it learned, minus
+    that of rows that it has not seen. The difference of two models is measured on the same rows, so
+    that how hard a row is cancels. With fewer than two rows of a kind, the standard error is
+    infinite.
+
+    Args:
+        learned: the log-probability of the label by the one model minus that by the other, of rows
+            that both learned, ``[learned]``.
+        unseen: the same of rows that neither learned, ``[unseen]``.
+    """
+    if min(len(learned), len(unseen)) < 2:
+        return 0.0, math.inf
+    excess = learned.mean() - unseen.mean()
+    variance = learned.var() / len(learned) + unseen.var() / len(unseen)
+    return excess.item(), math.sqrt(variance.item())
 
 
 def row_divergences(log_p: Tensor, log_q: Tensor) -> Tensor:

@@ -7,7 +7,9 @@ import torch
 
 from unlearning.counterfactual import (
     counterfactual_targets,
+    excess_memory,
     label_scores,
+    label_shortfalls,
     row_divergences,
 )
 
@@ -78,3 +80,34 @@ def test_divergence_is_in_nats() -> None:
     expected = 0.5 * (HALF - QUARTER) + 0.5 * (HALF - math.log(0.75))
     found = row_divergences(logits(0.5, 0.5), logits(0.25, 0.75))
     assert found.item() == pytest.approx(expected)
+
+
+def test_shortfall_is_the_divergence_of_a_row_that_the_model_knows_less_well_by_hand() -> None:
+    """KL(B(.25) ‖ B(.1)) = .25 ln(2.5) + .75 ln(.75/.9)."""
+    target, label = logits(0.25, 0.5, 0.25), torch.tensor([0])
+    expected = 0.25 * math.log(2.5) + 0.75 * math.log(0.75 / 0.9)
+    for rest in ((0.5, 0.4), (0.2, 0.7)):
+        found = label_shortfalls(target, logits(0.1, *rest), label)
+        assert found.item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("known", [0.25, 0.6])
+def test_row_that_the_model_knows_as_well_has_no_shortfall(known: float) -> None:
+    target, own = logits(0.25, 0.5, 0.25), logits(known, 0.3, 0.7 - known)
+    assert label_shortfalls(target, own, torch.tensor([0])).item() == 0.0
+
+
+def test_excess_memory_and_its_error_by_hand() -> None:
+    """Means .5 and .1; variances .02 of two rows and .01 of three: √(.02/2 + .01/3)."""
+    learned = torch.tensor([0.4, 0.6], dtype=torch.float64)
+    unseen = torch.tensor([0.0, 0.1, 0.2], dtype=torch.float64)
+    excess, error = excess_memory(learned, unseen)
+    assert excess == pytest.approx(0.4)
+    assert error == pytest.approx(math.sqrt(0.02 / 2 + 0.01 / 3))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_excess_memory_is_unknown_with_fewer_than_two_rows(count: int) -> None:
+    many, few = torch.ones(5), torch.ones(count)
+    assert excess_memory(many, few) == (0.0, math.inf)
+    assert excess_memory(few, many) == (0.0, math.inf)

@@ -3,7 +3,9 @@
 1. Every party alone fits a fresh bottom model to codes of its own remaining rows, as in a training
    with a local start. No label and no row of D_u takes part.
 2. The embeddings of D_r, D_u and of the rows of a validation cross once.
-3. The active party alone fits two top models from one initialisation: h⁺ on D and h⁻ on D_r.
+3. The active party alone fits two top models from one initialisation: h⁺ on D and h⁻ on D_r, for
+   as many epochs as the model was trained. If h⁺ then remembers rows of D_r better than the model,
+   by more than the error of a sample, both are used as they were after fewer epochs.
 4. The targets follow from the outputs of both, and of the model to unlearn, on D_u
    (``unlearning/counterfactual.py``).
 5. The same on validation rows, which no model has learned, tells how far the model to unlearn is
@@ -21,6 +23,7 @@ from typing import Final
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from configs.agreement import MlpTop
 from configs.local_start import LocalStartSettings
@@ -31,10 +34,14 @@ from parties.common.shared_randomness import torch_seed
 from parties.vertical.methods.local_start import FIT, train_local_start
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
-from unlearning.counterfactual import counterfactual_targets, label_scores
+from unlearning.counterfactual import counterfactual_targets, excess_memory, label_scores
 
 STREAM: Final = "reference of fedora"  # random stream of the reference models
 TOP_RATE: Final = 2e-3  # learning rate of the reference tops, which adam carries out
+# Rows of D_r that tell how well the model and h⁺ remember rows: the largest of these numbers that
+# is at most half of the validation rows.
+SAMPLED: Final = (256, 128, 64, 32)
+SIGNIFICANT: Final = 2.0  # standard errors by which h⁺ must remember rows better than the model
 REFERENCE: Final = LocalStartSettings(joint_epochs=0.0)  # of the bottoms of the reference
 
 
@@ -57,8 +64,10 @@ def find_targets(run: VerticalRun, validated: Sequence[Tensor]) -> Counterfactua
     """
     read = partial(run.logits, vfl_pb2.FORGOTTEN)
     trained = run.once("outputs of the trained model on D_u", list[Tensor], read)
+    read = partial(run.logits, vfl_pb2.RETAIN, _sampled(len(validated[0])))
+    kept = run.once("outputs of the trained model on some of D_r", list[Tensor], read)
     train_local_start(run, REFERENCE, STREAM, FIT)
-    work = partial(_targets, run, trained, validated)
+    work = partial(_targets, run, _Outputs(trained, validated, kept))
     return run.once("targets of FedORA", CounterfactualTargets, work)
 
 
@@ -74,23 +83,79 @@ def remaining_classes(run: VerticalRun, rows: int) -> Tensor:
     return found if bool(found.any()) else torch.ones_like(found)
 
 
-def _targets(
-    run: VerticalRun, trained: Sequence[Tensor], validated: Sequence[Tensor]
-) -> CounterfactualTargets:
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """The logits of each model, [rows, classes]."""
+
+    forgotten: Sequence[Tensor]  # on D_u
+    validated: Sequence[Tensor]  # on the first validation rows
+    kept: Sequence[Tensor]  # on the first rows of D_r
+
+
+def _sampled(validated: int) -> int:
+    """The number of rows of D_r that are compared, for a number of ``validated`` rows."""
+    return next((each for each in SAMPLED if each <= validated // 2), SAMPLED[-1])
+
+
+def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
     tops = _ReferenceTops(run, run.embeddings(vfl_pb2.TRAIN_ROWS))
-    inputs = [tops.forgotten, run.embeddings(vfl_pb2.VALIDATION, len(validated[0]))]
-    plus, minus = tops.outputs(inputs, without=False), tops.outputs(inputs, without=True)
-    own = [trained, validated]
-    forgotten, others = (
-        [counterfactual_targets(*each) for each in zip(*outputs, strict=True)]
-        for outputs in zip(own, plus, minus, strict=True)
+    others = run.embeddings(vfl_pb2.VALIDATION, len(own.validated[0]))
+    inputs = [tops.forgotten, others, tops.first_of_retain(len(own.kept[0]))]
+    fitted = tops.fit(without=False)
+    epochs = _epochs(run, own, [tops.outputs(each, inputs) for each in fitted])
+    plus = tops.outputs(_of_epochs(fitted, epochs), inputs)
+    minus = tops.outputs(_of_epochs(tops.fit(without=True), epochs), inputs)
+    counted = remaining_classes(run, len(own.validated[0]))
+    forgotten, targets = (
+        [counterfactual_targets(*each) for each in zip(*logits, strict=True)]
+        for logits in zip((own.forgotten, own.validated), plus[:2], minus[:2], strict=True)
     )
-    counted = remaining_classes(run, len(validated[0]))
     divergences = [
         -label_scores(target, logits, run.labels[sets.validation[: len(logits)]])[counted]
-        for target, logits, sets in zip(others, validated, run.sets, strict=True)
+        for target, logits, sets in zip(targets, own.validated, run.sets, strict=True)
     ]
     return CounterfactualTargets(forgotten, [each.mean().item() for each in divergences])
+
+
+def _epochs(run: VerticalRun, own: _Outputs, of_epochs: Sequence[Sequence[Tensor]]) -> list[int]:
+    """After how many epochs, counted from 0, the reference tops of each model are used.
+
+    It is after the last epoch, or after the epoch in which h⁺ remembers rows most nearly as well as
+    the model, if it remembers them better after the last one.
+
+    Args:
+        run: the models.
+        own: their outputs.
+        of_epochs: for each epoch, the logits of h⁺ on D_u, on validation rows and on the rows of
+            D_r, [N, rows, classes] each.
+    """
+    chosen = []
+    for n, sets in enumerate(run.sets):
+        rows = (sets.retain[: len(own.kept[n])], sets.validation[: len(own.validated[n])])
+        labels = [run.learned_labels[each] for each in rows]
+        losses = list(map(_losses, (own.kept[n], own.validated[n]), labels))
+        found = []
+        for _, validated, kept in of_epochs:
+            gains = map(torch.sub, losses, map(_losses, (kept[n], validated[n]), labels))
+            found.append(excess_memory(*gains))
+        excess, error = found[-1]
+        sizes = [abs(each) for each, _ in found]
+        nearest = sizes.index(min(sizes))
+        chosen.append(nearest if excess > SIGNIFICANT * error else len(found) - 1)
+    return chosen
+
+
+def _losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """Minus the log-probability of each row's label, [rows]; logits: [rows, classes]."""
+    return cross_entropy(logits, labels, reduction="none")
+
+
+def _of_epochs(fitted: Sequence[Ensemble], epochs: Sequence[int]) -> Ensemble:
+    """The tops of each model after its number of ``epochs``."""
+    chosen = fitted[-1].copy()
+    for number, epoch in enumerate(epochs):
+        chosen.copy_model(fitted[epoch], number)
+    return chosen
 
 
 class _ReferenceTops:
@@ -109,28 +174,37 @@ class _ReferenceTops:
         self._corrects = run.sets[0].corrects
         found = [np.searchsorted(sets.train, sets.forgotten) for sets in run.sets]
         self._forgotten = torch.from_numpy(np.stack(found))
+        places = [np.searchsorted(sets.train, sets.retain) for sets in run.sets]
+        self._retain = torch.from_numpy(np.stack(places))
 
     @property
     def forgotten(self) -> Tensor:
         """The embeddings of each model's D_u, [N, forgotten, width]."""
         return self._at(self._forgotten)
 
-    def outputs(self, inputs: Sequence[Tensor], *, without: bool) -> list[Tensor]:
-        """The logits on each of ``inputs``, of tops trained on D, or ``without`` D_u.
+    def first_of_retain(self, count: int) -> Tensor:
+        """The embeddings of the first ``count`` rows of each model's D_r, [N, count, width]."""
+        return self._at(self._retain[:, :count])
 
-        If the request corrects labels, ``without`` means with the corrected labels of D_u.
+    def fit(self, *, without: bool) -> list[Ensemble]:
+        """Tops trained on D, or ``without`` D_u, as they are after each epoch.
 
-        The tops are trained for as many epochs, and with the same batches, as the model to unlearn:
-        h⁺ has to know D_u as well as the model does.
-
-        Args:
-            inputs: embeddings of rows, [N, rows, width] each.
-            without: whether the tops are trained on D_r alone.
+        If the request corrects labels, ``without`` means with the corrected labels of D_u. The
+        tops are trained for as many epochs, and with the same batches, as the model to unlearn.
         """
-        models, optimiser = self._fresh()
+        (models, optimiser), fitted = self._fresh(), []
         for epoch in range(self._agreement.training.epochs):
             orders = self._orders(epoch, without=without and not self._corrects)
             self._train(models, optimiser, orders, self._labels[without])
+            fitted.append(models.copy())
+        return fitted
+
+    @staticmethod
+    def outputs(models: Ensemble, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The logits of ``models``, [N, rows, classes], on each of ``inputs``.
+
+        ``inputs`` are embeddings of rows, [N, rows, width] each.
+        """
         with torch.no_grad():
             return [models([each]) for each in inputs]
 

@@ -38,6 +38,7 @@ from parties.vertical.engine.train import share_correct
 from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.counterfactual import (
     REFERENCE,
+    SAMPLED,
     CounterfactualTargets,
     find_targets,
     remaining_classes,
@@ -66,7 +67,7 @@ from parties.vertical.methods.run import (
     VerticalRun,
 )
 from protocol import vfl_pb2
-from unlearning.counterfactual import label_scores
+from unlearning.counterfactual import label_scores, label_shortfalls
 from unlearning.objectives import forgetting_scores
 from unlearning.primal_dual import Dual, extrapolated_score, retain_steps
 from unlearning.step_sizes import StepSizes
@@ -92,6 +93,8 @@ VALIDATED = 512  # rows of a validation: enough to detect a loss of 5 points of 
 # divergence of another model, such as a Retrain, is larger; twice, if their errors are independent.
 UNLEARNED = 2.0
 LARGEST_EPSILON = 0.2  # nats: a planted trigger starts at several nats
+# ε over the divergence of the rows that the model knows less well than their targets.
+NOISE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,8 @@ class FedOraState:
     """The state after an iteration in addition to the parameters; lists have an entry per model."""
 
     policy: str  # the policy that set the thresholds
-    # The threshold γ of the policy; with the policy ``present``, an upper limit of γ.
+    # The threshold γ of the policy; an upper limit of γ with the policy ``present``, and with
+    # ``counterfactual`` from the second iteration.
     limits: list[float]
     original: list[Tensor]  # [validated_rows, classes], the original model's logits
     duals: list[Dual]  # Ω and γ
@@ -192,7 +196,7 @@ class FedOraMethod(MethodDefaults):
             local=_local_starts(plan),
             scales=plan.start == "redrawn",
             batches=tuple(batches),
-            passes=() if _most_validated(plan) is None else (VALIDATED,),
+            passes=_passes(plan),
             shrinks=tuple(each.pair for each in _shrinks(plan)),
             primal=_primal_limits(plan, training),
             proximal=plan.proximal,
@@ -278,14 +282,24 @@ def row_scores(run: VerticalRun, found: CounterfactualTargets | None, batch: Bat
 
     With counterfactual targets it is minus the divergence from the target of the row.
     """
-    plan, logits = run.settings(FedoraSettings), batch.logits.flatten(0, 1)
     if found is None:
-        return forgetting_scores(logits, plan.weight)
+        weight = run.settings(FedoraSettings).weight
+        return forgetting_scores(batch.logits.flatten(0, 1), weight)
+    return label_scores(*_against_targets(run, found, batch))
+
+
+def _against_targets(
+    run: VerticalRun, found: CounterfactualTargets, batch: Batch
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The targets and the logits of a batch of D_u, and the labels that the models learned.
+
+    The first two are [N * batch, classes], the labels [N * batch].
+    """
     of_models = zip(found.log_targets, run.sets, batch.rows.numpy(), strict=True)
     targets = torch.cat(
         [log_q[np.searchsorted(sets.forgotten, rows)] for log_q, sets, rows in of_models]
     )
-    return label_scores(targets, logits, run.learned_labels[batch.rows].flatten())
+    return targets, batch.logits.flatten(0, 1), run.learned_labels[batch.rows].flatten()
 
 
 def _with_changes(records: Sequence[JsonObject]) -> list[JsonObject]:
@@ -404,6 +418,12 @@ class Schedule:
         return cls(batch, iterations, retain_steps(share, retained, batch) if share else 0)
 
 
+def _passes(plan: FedoraSettings) -> tuple[int, ...]:
+    """Numbers of rows of which the active party asks the outputs, besides whole row sets."""
+    samples = SAMPLED if plan.policy == "counterfactual" and plan.score else ()
+    return samples if _most_validated(plan) is None else (VALIDATED, *samples)
+
+
 def _most_validated(plan: FedoraSettings) -> int | None:
     """The largest number of rows of a validation; None: all, for a threshold or a calibration.
 
@@ -447,6 +467,9 @@ class _Iteration:
         self._retain_batches, self._sent = state.retain_batches, state.sent
         self._largest = list(state.largest) or [NEGLIGIBLE] * len(state.duals)
         self._scores = torch.zeros(len(run.sets), dtype=torch.float64)
+        # The mean divergence of rows that each model knows less well than their targets.
+        self._shortfalls = torch.zeros(len(run.sets), dtype=torch.float64)
+        self._limits = list(state.limits)  # largest γ of each model
         self._losses: list[float] = []
         self._norms: list[Norms] = []
 
@@ -457,19 +480,20 @@ class _Iteration:
             self._update_duals(self._run.norms())
             self._run.primal_step(self._primal_steps(0))
         progress = self._progress()
-        decision, accuracy, passed = stopping_decision(progress, self._limits), None, None
+        decision, accuracy, passed = stopping_decision(progress, self._stopping), None, None
         last = self._k + 1 >= self._schedule.iterations
         ends = last or (decision.stops and self._run.stops_early)
         if progress.finite and (ends or self._is_due):
             logits = self._run.logits(vfl_pb2.VALIDATION, _most_validated(self._plan))
             accuracy = _utility(self._run, logits[0])
             validated = self._validated(progress, logits, accuracy)
-            decision = stopping_decision(validated, self._limits)
+            decision = stopping_decision(validated, self._stopping)
             passed = not decision.rolls_back and accuracy >= self._before.floor
         if not self._run.stops_early:
             decision = Decision.OUT_OF_ITERATIONS if last else Decision.CONTINUE
         after = replace(
             self._before,
+            limits=self._limits,
             duals=self._duals,
             steps=self._steps,
             scores=self._scores.tolist(),
@@ -500,7 +524,7 @@ class _Iteration:
         return sum(map(holds, self._duals)) / len(self._duals)
 
     @property
-    def _limits(self) -> StoppingLimits:
+    def _stopping(self) -> StoppingLimits:
         return StoppingLimits(
             iterations=self._schedule.iterations,
             utility_floor=self._before.floor,
@@ -544,8 +568,13 @@ class _Iteration:
         """S_u, whose gradient is held: a mean over D_u or over the mini-batch."""
         whole = batch.request.order == vfl_pb2.BY_INDEX
         count = self._run.row_count(vfl_pb2.FORGOTTEN) if whole else batch.rows.shape[1]
-        means = batch.sums(row_scores(self._run, self._before.targets, batch)) / count
+        targets = self._before.targets
+        means = batch.sums(row_scores(self._run, targets, batch)) / count
         self._scores += means.detach()
+        if targets is not None:
+            with torch.no_grad():
+                shortfalls = label_shortfalls(*_against_targets(self._run, targets, batch))
+            self._shortfalls += batch.sums(shortfalls) / count
         if batch.rows.shape[1] == count and self._sends_if_violated:
             means = means * self._needed(means.detach())
         return Loss(means, HOLD)
@@ -565,12 +594,19 @@ class _Iteration:
         return torch.tensor(wanted, dtype=scores.dtype)
 
     def _threshold(self, model: int, score: float) -> float:
-        """γ of a model; the ``score`` of the first iteration sets the counterfactual one."""
+        """γ of a model; the ``score`` of the first iteration limits the counterfactual one.
+
+        Every step moves the outputs of single rows up and down, also those of a model that never
+        learned D_u. What the rows below their targets show of this noise, ε has to allow above.
+        """
         targets = self._before.targets
-        if targets is None or self._k:
+        if targets is None:
             return self._duals[model].threshold
-        least = max(NEGLIGIBLE, UNLEARNED * targets.unlearned[model])
-        return -min(max(least, -self._plan.epsilon * score), LARGEST_EPSILON)
+        if not self._k:
+            least = max(NEGLIGIBLE, UNLEARNED * targets.unlearned[model])
+            wanted = max(least, -self._plan.epsilon * score)
+            self._limits[model] = -min(wanted, LARGEST_EPSILON)
+        return min(self._limits[model], -NOISE * self._shortfalls[model].item())
 
     def _dual_step(self, model: int) -> float:
         """σ of a model; the counterfactual one is relative to the largest divergence so far."""
