@@ -11,19 +11,21 @@ The constraint is one-sided: a row takes part only while the model gives y_j a l
 than the target does. A two-sided constraint would also teach D_u where the model knows less than
 the target, and would give all forgotten rows nearly the same output, which an attack recognises.
 
-Two corrections keep the constraint from asking for more than D_u has left behind. ``excess_memory``
-tells whether h⁺ remembers its training rows better than the model does; the difference of h⁻ and h⁺
-would then be too large. ``label_shortfalls`` measures the rows on the other side of their targets:
-every step moves single outputs up and down, also those of a model without D_u.
+Two corrections keep the constraint from asking for more than D_u has left behind. ``matched_epoch``
+uses h⁺ and h⁻ as they were earlier if h⁺ remembers rows better than the model does: the difference
+of the two would be too large. ``label_shortfalls`` measures the rows on the other side of their
+targets: every step moves single outputs up and down, also those of a model without D_u.
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
 SCALE = 1.0  # κ, in nats: with a larger disagreement of h⁺ and h⁻, the target is h⁻ itself
+SIGNIFICANT = 2.0  # standard errors by which h⁺ must remember more than the model
 
 
 def counterfactual_targets(
@@ -73,24 +75,27 @@ def label_shortfalls(log_targets: Tensor, logits: Tensor, labels: Tensor) -> Ten
     return row_divergences(wanted, found) * (found[:, 0] < wanted[:, 0])
 
 
-def excess_memory(learned: Tensor, unseen: Tensor) -> tuple[float, float]:
-    """Return by how much a model remembers its rows better than another, and the standard error.
+def matched_epoch(learned: Sequence[Tensor], unseen: Sequence[Tensor]) -> int:
+    """Return the epoch, counted from 0, after which h⁺ and h⁻ are used.
 
     What a model remembers is the mean log-probability of the labels of rows that it learned, minus
-    that of rows that it has not seen. The difference of two models is measured on the same rows, so
-    that how hard a row is cancels. With fewer than two rows of a kind, the standard error is
-    infinite.
+    that of rows that it has not seen. If h⁺ remembers more than the model after the last epoch, it
+    is the epoch after which the two are most nearly equal; else it is the last one. Both are
+    measured on the same rows, so that how hard a row is cancels.
 
     Args:
-        learned: the log-probability of the label by the one model minus that by the other, of rows
-            that both learned, ``[learned]``.
+        learned: after each epoch, the log-probability of each label by h⁺ minus that by the model,
+            of rows that both learned, ``[learned]``.
         unseen: the same of rows that neither learned, ``[unseen]``.
     """
-    if min(len(learned), len(unseen)) < 2:
-        return 0.0, math.inf
-    excess = learned.mean() - unseen.mean()
-    variance = learned.var() / len(learned) + unseen.var() / len(unseen)
-    return excess.item(), math.sqrt(variance.item())
+    last = len(learned) - 1
+    if min(len(learned[last]), len(unseen[last])) < 2:
+        return last  # no standard error
+    excess = [(a.mean() - b.mean()).item() for a, b in zip(learned, unseen, strict=True)]
+    variance = sum(each.var().item() / len(each) for each in (learned[last], unseen[last]))
+    if excess[last] <= SIGNIFICANT * math.sqrt(variance):
+        return last
+    return min(range(len(excess)), key=lambda epoch: abs(excess[epoch]))
 
 
 def row_divergences(log_p: Tensor, log_q: Tensor) -> Tensor:

@@ -7,9 +7,9 @@ import torch
 
 from unlearning.counterfactual import (
     counterfactual_targets,
-    excess_memory,
     label_scores,
     label_shortfalls,
+    matched_epoch,
     row_divergences,
 )
 
@@ -97,17 +97,31 @@ def test_row_that_the_model_knows_as_well_has_no_shortfall(known: float) -> None
     assert label_shortfalls(target, own, torch.tensor([0])).item() == 0.0
 
 
-def test_excess_memory_and_its_error_by_hand() -> None:
-    """Means .5 and .1; variances .02 of two rows and .01 of three: √(.02/2 + .01/3)."""
-    learned = torch.tensor([0.4, 0.6], dtype=torch.float64)
-    unseen = torch.tensor([0.0, 0.1, 0.2], dtype=torch.float64)
-    excess, error = excess_memory(learned, unseen)
-    assert excess == pytest.approx(0.4)
-    assert error == pytest.approx(math.sqrt(0.02 / 2 + 0.01 / 3))
+def gains(*of_epochs: float, spread: float = 0.1, rows: int = 8) -> list[torch.Tensor]:
+    """Log-probabilities with these means, and a variance of spread² rows / (rows - 1)."""
+    signs = torch.tensor([1.0, -1.0] * (rows // 2), dtype=torch.float64)
+    return [mean + spread * signs for mean in of_epochs]
+
+
+def test_references_that_remember_more_are_used_as_they_were_when_they_remembered_as_much() -> None:
+    learned, unseen = gains(0.0, 0.3, 0.9), gains(-0.1, 0.25, 0.2)
+    assert matched_epoch(learned, unseen) == 1
+
+
+def test_references_are_used_after_the_last_epoch_if_they_remember_no_more() -> None:
+    assert matched_epoch(gains(0.0, 0.2), gains(0.0, 0.2)) == 1
+    assert matched_epoch(gains(0.0, -0.9), gains(0.0, 0.2)) == 1
+
+
+def test_excess_within_two_standard_errors_counts_as_none_by_hand() -> None:
+    """Both means have the variance .1² / 7, so the standard error is √(.02 / 7) = .05345."""
+    error = math.sqrt(0.02 / 7)
+    for excess, expected in ((1.99 * error, 1), (2.01 * error, 0)):
+        assert matched_epoch(gains(0.0, excess), gains(0.0, 0.0)) == expected
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_excess_memory_is_unknown_with_fewer_than_two_rows(count: int) -> None:
-    many, few = torch.ones(5), torch.ones(count)
-    assert excess_memory(many, few) == (0.0, math.inf)
-    assert excess_memory(few, many) == (0.0, math.inf)
+def test_references_are_used_after_the_last_epoch_if_no_error_is_known(count: int) -> None:
+    many, few = gains(0.0, 5.0), [torch.ones(count)] * 2
+    assert matched_epoch(many, few) == 1
+    assert matched_epoch(few, many) == 1

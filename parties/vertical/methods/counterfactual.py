@@ -34,14 +34,13 @@ from parties.common.shared_randomness import torch_seed
 from parties.vertical.methods.local_start import FIT, train_local_start
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
-from unlearning.counterfactual import counterfactual_targets, excess_memory, label_scores
+from unlearning.counterfactual import counterfactual_targets, label_scores, matched_epoch
 
 STREAM: Final = "reference of fedora"  # random stream of the reference models
 TOP_RATE: Final = 2e-3  # learning rate of the reference tops, which adam carries out
 # Rows of D_r that tell how well the model and h⁺ remember rows: the largest of these numbers that
 # is at most half of the validation rows.
 SAMPLED: Final = (256, 128, 64, 32)
-SIGNIFICANT: Final = 2.0  # standard errors by which h⁺ must remember rows better than the model
 REFERENCE: Final = LocalStartSettings(joint_epochs=0.0)  # of the bottoms of the reference
 
 
@@ -134,14 +133,11 @@ def _epochs(run: VerticalRun, own: _Outputs, of_epochs: Sequence[Sequence[Tensor
         rows = (sets.retain[: len(own.kept[n])], sets.validation[: len(own.validated[n])])
         labels = [run.learned_labels[each] for each in rows]
         losses = list(map(_losses, (own.kept[n], own.validated[n]), labels))
-        found = []
-        for _, validated, kept in of_epochs:
-            gains = map(torch.sub, losses, map(_losses, (kept[n], validated[n]), labels))
-            found.append(excess_memory(*gains))
-        excess, error = found[-1]
-        sizes = [abs(each) for each, _ in found]
-        nearest = sizes.index(min(sizes))
-        chosen.append(nearest if excess > SIGNIFICANT * error else len(found) - 1)
+        gains = [
+            list(map(torch.sub, losses, map(_losses, (kept[n], validated[n]), labels)))
+            for _, validated, kept in of_epochs
+        ]
+        chosen.append(matched_epoch(*zip(*gains, strict=True)))
     return chosen
 
 

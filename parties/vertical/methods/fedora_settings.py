@@ -126,7 +126,8 @@ class FedoraSettings(MethodSettings):
     policy: Literal["counterfactual", "present", "heldout", "proxy", "uniform"] = "counterfactual"
     # Largest mean divergence from the counterfactual predictions that counts as forgotten, as a
     # fraction of the divergence of the first iteration; at least twice the divergence on validation
-    # rows, which the model has not learned, and 0.001 nats, and at most 0.2.
+    # rows, which the model has not learned, and 0.001 nats, and at most 0.2. In every iteration, at
+    # least half of the divergence of the rows that the model knows less well than predicted.
     epsilon: Positive = 0.3
     # Number of standard errors by which γ is below the score of held-out rows.
     margin: Annotated[float, Field(ge=0)] = 2.0
