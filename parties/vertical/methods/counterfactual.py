@@ -100,14 +100,15 @@ def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
     tops = _ReferenceTops(run, run.embeddings(vfl_pb2.TRAIN_ROWS))
     others = run.embeddings(vfl_pb2.VALIDATION, len(own.validated[0]))
     inputs = [tops.forgotten, others, tops.first_of_retain(len(own.kept[0]))]
-    fitted = tops.fit(without=False)
-    epochs = _epochs(run, own, [tops.outputs(each, inputs) for each in fitted])
-    plus = tops.outputs(_of_epochs(fitted, epochs), inputs)
-    minus = tops.outputs(_of_epochs(tops.fit(without=True), epochs), inputs)
+    fitted = tops.fit(run.agreement.training.epochs, without=False)
+    epochs = _epochs(run, own, [tops.outputs(each, inputs[1:]) for each in fitted])
+    plus = tops.outputs(_of_epochs(fitted, epochs), inputs[:2])
+    fitted = tops.fit(max(epochs) + 1, without=True)
+    minus = tops.outputs(_of_epochs(fitted, epochs), inputs[:2])
     counted = remaining_classes(run, len(own.validated[0]))
     forgotten, targets = (
         [counterfactual_targets(*each) for each in zip(*logits, strict=True)]
-        for logits in zip((own.forgotten, own.validated), plus[:2], minus[:2], strict=True)
+        for logits in zip((own.forgotten, own.validated), plus, minus, strict=True)
     )
     divergences = [
         -label_scores(target, logits, run.labels[sets.validation[: len(logits)]])[counted]
@@ -125,8 +126,8 @@ def _epochs(run: VerticalRun, own: _Outputs, of_epochs: Sequence[Sequence[Tensor
     Args:
         run: the models.
         own: their outputs.
-        of_epochs: for each epoch, the logits of h⁺ on D_u, on validation rows and on the rows of
-            D_r, [N, rows, classes] each.
+        of_epochs: for each epoch, the logits of h⁺ on the validation rows and on the rows of D_r,
+            [N, rows, classes] each.
     """
     chosen = []
     for n, sets in enumerate(run.sets):
@@ -135,7 +136,7 @@ def _epochs(run: VerticalRun, own: _Outputs, of_epochs: Sequence[Sequence[Tensor
         losses = list(map(_losses, (own.kept[n], own.validated[n]), labels))
         gains = [
             list(map(torch.sub, losses, map(_losses, (kept[n], validated[n]), labels)))
-            for _, validated, kept in of_epochs
+            for validated, kept in of_epochs
         ]
         chosen.append(matched_epoch(*zip(*gains, strict=True)))
     return chosen
@@ -182,14 +183,14 @@ class _ReferenceTops:
         """The embeddings of the first ``count`` rows of each model's D_r, [N, count, width]."""
         return self._at(self._retain[:, :count])
 
-    def fit(self, *, without: bool) -> list[Ensemble]:
-        """Tops trained on D, or ``without`` D_u, as they are after each epoch.
+    def fit(self, epochs: int, *, without: bool) -> list[Ensemble]:
+        """Tops trained on D, or ``without`` D_u, as they are after each of the first ``epochs``.
 
         If the request corrects labels, ``without`` means with the corrected labels of D_u. The
-        tops are trained for as many epochs, and with the same batches, as the model to unlearn.
+        batches have the size of those of the model to unlearn.
         """
         (models, optimiser), fitted = self._fresh(), []
-        for epoch in range(self._agreement.training.epochs):
+        for epoch in range(epochs):
             orders = self._orders(epoch, without=without and not self._corrects)
             self._train(models, optimiser, orders, self._labels[without])
             fitted.append(models.copy())
