@@ -22,7 +22,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax
+from torch.nn.functional import log_softmax, softmax
+
+# Values of rows that a model learned and of rows that it has not seen: logits, ``[rows, classes]``,
+# or labels, ``[rows]``.
+Known = tuple[Tensor, Tensor]
 
 SCALE = 1.0  # κ, in nats: with a larger disagreement of h⁺ and h⁻, the target is h⁻ itself
 SIGNIFICANT = 2.0  # standard errors by which h⁺ must remember more than the model
@@ -75,27 +79,39 @@ def label_shortfalls(log_targets: Tensor, logits: Tensor, labels: Tensor) -> Ten
     return row_divergences(wanted, found) * (found[:, 0] < wanted[:, 0])
 
 
-def matched_epoch(learned: Sequence[Tensor], unseen: Sequence[Tensor]) -> int:
+def matched_epoch(model: Known, references: Sequence[Known], labels: Known) -> int:
     """Return the epoch, counted from 0, after which h⁺ and h⁻ are used.
 
-    What a model remembers is the mean log-probability of the labels of rows that it learned, minus
-    that of rows that it has not seen. If h⁺ remembers more than the model after the last epoch, it
-    is the epoch after which the two are most nearly equal; else it is the last one. Both are
-    measured on the same rows, so that how hard a row is cancels.
+    What a model remembers is the mean probability of the labels of rows that it learned, minus that
+    of rows that it has not seen. If h⁺ remembers more than the model after the last epoch, it is
+    the epoch after which the two are most nearly equal; else it is the last one. Both are measured
+    on the same rows, so that how hard a row is cancels. The mean of log-probabilities would be
+    that of the few rows of which a model is wrongly sure, with a large standard error.
 
     Args:
-        learned: after each epoch, the log-probability of each label by h⁺ minus that by the model,
-            of rows that both learned, ``[learned]``.
-        unseen: the same of rows that neither learned, ``[unseen]``.
+        model: the logits of the model, of learned and of unseen rows, ``[rows, classes]`` each.
+        references: the same of h⁺, after each epoch.
+        labels: the label of each of these rows, ``[rows]`` each.
     """
-    last = len(learned) - 1
-    if min(len(learned[last]), len(unseen[last])) < 2:
+    known = _label_probabilities(model, labels)
+    gains = [
+        [found - own for found, own in zip(_label_probabilities(each, labels), known, strict=True)]
+        for each in references
+    ]
+    last = len(gains) - 1
+    if min(map(len, gains[last])) < 2:
         return last  # no standard error
-    excess = [(a.mean() - b.mean()).item() for a, b in zip(learned, unseen, strict=True)]
-    variance = sum(each.var().item() / len(each) for each in (learned[last], unseen[last]))
+    excess = [(learned.mean() - unseen.mean()).item() for learned, unseen in gains]
+    variance = sum(each.var().item() / len(each) for each in gains[last])
     if excess[last] <= SIGNIFICANT * math.sqrt(variance):
         return last
     return min(range(len(excess)), key=lambda epoch: abs(excess[epoch]))
+
+
+def _label_probabilities(logits: Known, labels: Known) -> list[Tensor]:
+    """The probability of each row's label, of learned and of unseen rows, ``[rows]`` each."""
+    pairs = zip(logits, labels, strict=True)
+    return [softmax(each, dim=1).gather(1, own[:, None])[:, 0] for each, own in pairs]
 
 
 def row_divergences(log_p: Tensor, log_q: Tensor) -> Tensor:

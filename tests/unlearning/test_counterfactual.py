@@ -97,31 +97,46 @@ def test_row_that_the_model_knows_as_well_has_no_shortfall(known: float) -> None
     assert label_shortfalls(target, own, torch.tensor([0])).item() == 0.0
 
 
-def gains(*of_epochs: float, spread: float = 0.1, rows: int = 8) -> list[torch.Tensor]:
-    """Log-probabilities with these means, and a variance of spread² rows / (rows - 1)."""
+def known(*means: float, spread: float = 0.1, rows: int = 8) -> list[torch.Tensor]:
+    """Logits of two classes; label 0 has probabilities around each mean, half above, half below."""
     signs = torch.tensor([1.0, -1.0] * (rows // 2), dtype=torch.float64)
-    return [mean + spread * signs for mean in of_epochs]
+    each = [mean + spread * signs for mean in means]
+    return [torch.stack([right, 1 - right], dim=1).log() for right in each]
+
+
+def epoch_of(learned: list[torch.Tensor], unseen: list[torch.Tensor]) -> int:
+    """The epoch for h⁺ with these outputs; the model gives each label a probability of 1/2."""
+    rows = (len(learned[0]), len(unseen[0]))
+    labels = (torch.zeros(rows[0], dtype=torch.long), torch.zeros(rows[1], dtype=torch.long))
+    model = (torch.zeros(rows[0], 2), torch.zeros(rows[1], 2))
+    return matched_epoch(model, list(zip(learned, unseen, strict=True)), labels)
 
 
 def test_references_that_remember_more_are_used_as_they_were_when_they_remembered_as_much() -> None:
-    learned, unseen = gains(0.0, 0.3, 0.9), gains(-0.1, 0.25, 0.2)
-    assert matched_epoch(learned, unseen) == 1
+    assert epoch_of(known(0.5, 0.6, 0.8), known(0.45, 0.59, 0.55)) == 1
 
 
 def test_references_are_used_after_the_last_epoch_if_they_remember_no_more() -> None:
-    assert matched_epoch(gains(0.0, 0.2), gains(0.0, 0.2)) == 1
-    assert matched_epoch(gains(0.0, -0.9), gains(0.0, 0.2)) == 1
+    assert epoch_of(known(0.5, 0.6), known(0.5, 0.6)) == 1
+    assert epoch_of(known(0.5, 0.2), known(0.5, 0.6)) == 1
 
 
 def test_excess_within_two_standard_errors_counts_as_none_by_hand() -> None:
     """Both means have the variance .1² / 7, so the standard error is √(.02 / 7) = .05345."""
     error = math.sqrt(0.02 / 7)
     for excess, expected in ((1.99 * error, 1), (2.01 * error, 0)):
-        assert matched_epoch(gains(0.0, excess), gains(0.0, 0.0)) == expected
+        assert epoch_of(known(0.5, 0.5 + excess), known(0.5, 0.5)) == expected
+
+
+def test_memory_is_measured_by_probabilities_not_by_their_logarithms() -> None:
+    """One unseen row of which h⁺ is wrongly sure hides no memory of .3 on all learned rows."""
+    learned, unseen = known(0.5, 0.8, spread=0.05, rows=40), known(0.5, 0.5, spread=0.05, rows=40)
+    unseen[1][0] = torch.tensor([-1000.0, 0.0])
+    assert epoch_of(learned, unseen) == 0
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_references_are_used_after_the_last_epoch_if_no_error_is_known(count: int) -> None:
-    many, few = gains(0.0, 5.0), [torch.ones(count)] * 2
-    assert matched_epoch(many, few) == 1
-    assert matched_epoch(few, many) == 1
+    many, few = known(0.5, 0.8), [torch.zeros(count, 2)] * 2
+    assert epoch_of(many, few) == 1
+    assert epoch_of(few, many) == 1

@@ -23,7 +23,6 @@ from typing import Final
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from configs.agreement import MlpTop
 from configs.local_start import LocalStartSettings
@@ -131,20 +130,12 @@ def _epochs(run: VerticalRun, own: _Outputs, of_epochs: Sequence[Sequence[Tensor
     """
     chosen = []
     for n, sets in enumerate(run.sets):
-        rows = (sets.retain[: len(own.kept[n])], sets.validation[: len(own.validated[n])])
-        labels = [run.learned_labels[each] for each in rows]
-        losses = list(map(_losses, (own.kept[n], own.validated[n]), labels))
-        gains = [
-            list(map(torch.sub, losses, map(_losses, (kept[n], validated[n]), labels)))
-            for validated, kept in of_epochs
-        ]
-        chosen.append(matched_epoch(*zip(*gains, strict=True)))
+        kept, validated = own.kept[n], own.validated[n]
+        rows = (sets.retain[: len(kept)], sets.validation[: len(validated)])
+        labels = (run.learned_labels[rows[0]], run.learned_labels[rows[1]])
+        references = [(after[n], unseen[n]) for unseen, after in of_epochs]
+        chosen.append(matched_epoch((kept, validated), references, labels))
     return chosen
-
-
-def _losses(logits: Tensor, labels: Tensor) -> Tensor:
-    """Minus the log-probability of each row's label, [rows]; logits: [rows, classes]."""
-    return cross_entropy(logits, labels, reduction="none")
 
 
 def _of_epochs(fitted: Sequence[Ensemble], epochs: Sequence[int]) -> Ensemble:

@@ -218,3 +218,12 @@ def test_counterfactual_constraint_keeps_the_model_closer_to_its_targets(tmp_pat
     off = counterfactual(tmp_path / "off", max_multiplier=1e-9)
     assert on[-1]["multiplier"] > 0
     assert -on[-1]["forgetting"] < 0.7 * -off[-1]["forgetting"]
+
+
+def test_constraint_allows_what_steps_move_below_the_targets(tmp_path: Path) -> None:
+    """Steps that are too large move rows to both sides of their targets; Ω must not count this."""
+    steps = counterfactual(tmp_path / "run", epsilon=1e-9, dual_step=3.0, primal_step=0.05)
+    assert steps[0]["threshold"] == pytest.approx(-1e-3)
+    assert max(-each["forgetting"] for each in steps) > 2e-3
+    assert min(each["threshold"] for each in steps) < -2e-3
+    assert all(each["multiplier"] == 0 for each in steps)
