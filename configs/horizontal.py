@@ -27,9 +27,13 @@ class WholeMlp(ConfigTable):
 
 
 class WholeNetwork(ConfigTable):
-    """A standard network for images: LeNet-5, a CNN with two convolutions, or ResNet-18."""
+    """A standard network for images: LeNet-5, a CNN of FedOSD or of Mimir, or ResNet-18.
 
-    kind: Literal["lenet5", "cnn", "resnet18"]
+    Both CNNs have two 5x5 convolutions. ``cnn`` (FedOSD): 64 and 64 channels, hidden layers of
+    widths 384 and 192. ``mimir-cnn``: 32 and 64 channels, one hidden layer of width 512.
+    """
+
+    kind: Literal["lenet5", "cnn", "mimir-cnn", "resnet18"]
 
 
 Network: TypeAlias = Annotated[WholeMlp | WholeNetwork, Field(discriminator="kind")]

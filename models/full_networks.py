@@ -54,6 +54,24 @@ def two_convolution_cnn(shape: Sequence[int], classes: int) -> nn.Module:
     )  # fmt: skip
 
 
+def mimir_cnn(shape: Sequence[int], classes: int) -> nn.Module:
+    """Return the CNN of Mimir (section VI-A), ``[batch, *shape] -> [batch, classes]``.
+
+    The CNN has two 5x5 convolutions, of 32 and 64 channels, and one hidden linear layer of width
+    512.
+
+    Raises:
+        ValueError: ``shape`` is not ``[channels, height, width]`` with 16 or more pixels per side.
+    """
+    channels, height, width = _image_shape(shape, 16)
+    rest = ((height - 4) // 2 - 4) // 2, ((width - 4) // 2 - 4) // 2
+    return nn.Sequential(
+        nn.Conv2d(channels, 32, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(64 * rest[0] * rest[1], 512), nn.ReLU(), nn.Linear(512, classes),
+    )  # fmt: skip
+
+
 def _image_shape(shape: Sequence[int], least: int) -> tuple[int, int, int]:
     if len(shape) != 3 or min(shape[1:]) < least:
         raise ValueError(

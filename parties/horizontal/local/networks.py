@@ -5,11 +5,13 @@ from torch.nn.utils import parameters_to_vector
 
 from configs.errors import ConfigError
 from configs.horizontal import Gpfl, HorizontalAgreement, MimirPrompts, WholeMlp
-from models.full_networks import full_mlp, lenet5, two_convolution_cnn
+from models.full_networks import full_mlp, lenet5, mimir_cnn, two_convolution_cnn
 from models.gpfl import GpflNetwork
 from models.initialisation import build_seeded
 from models.prompts import PromptedNetwork, PromptGenerator
 from parties.common.shared_randomness import torch_seed
+
+_CONVOLUTIONAL = {"lenet5": lenet5, "cnn": two_convolution_cnn, "mimir-cnn": mimir_cnn}
 
 
 def build_whole_network(agreement: HorizontalAgreement, stream: str) -> nn.Module:
@@ -64,10 +66,8 @@ def _whole(agreement: HorizontalAgreement) -> nn.Module:
     plan, shape, classes = agreement.model, agreement.shape, len(agreement.labels.classes)
     if isinstance(plan, WholeMlp):
         return full_mlp(shape, plan.hidden, classes)
-    if plan.kind == "lenet5":
-        return lenet5(shape, classes)
-    if plan.kind == "cnn":
-        return two_convolution_cnn(shape, classes)
+    if plan.kind in _CONVOLUTIONAL:
+        return _CONVOLUTIONAL[plan.kind](shape, classes)
     from models.backbones import BACKBONES  # noqa: PLC0415  large
 
     if len(shape) != 3:

@@ -3,9 +3,10 @@
 1. Every party alone fits a fresh bottom model to codes of its own remaining rows, as in a training
    with a local start. No label and no row of D_u takes part.
 2. The embeddings of D_r, D_u and of the rows of a validation cross once.
-3. The active party alone fits two top models from one initialisation: h⁺ on D and h⁻ on D_r, for
-   as many epochs as the model was trained. If h⁺ then remembers rows of D_r better than the model,
-   by more than the error of a sample, both are used as they were after fewer epochs.
+3. The active party alone fits two top models from one initialisation: h⁺ on D and h⁻ on D_r. Both
+   are used as they were after the epoch in which h⁺ was as confident as the model to unlearn, on
+   validation rows. The number of epochs of the training would not do: the embeddings of the model
+   learned from labels, which those of step 2 did not, and earlier requests trained it further.
 4. The targets follow from the outputs of both, and of the model to unlearn, on D_u
    (``unlearning/counterfactual.py``).
 5. The same on validation rows, which no model has learned, tells how far the model to unlearn is
@@ -15,9 +16,10 @@ If a request corrects labels, D_u stays in D_r: h⁺ learns the labels that the 
 the corrected ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count, islice
 from typing import Final
 
 import numpy as np
@@ -33,13 +35,16 @@ from parties.common.shared_randomness import torch_seed
 from parties.vertical.methods.local_start import FIT, train_local_start
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
-from unlearning.counterfactual import counterfactual_targets, label_scores, matched_epoch
+from unlearning.counterfactual import (
+    confidence,
+    counterfactual_targets,
+    label_scores,
+    matched_epoch,
+)
 
 STREAM: Final = "reference of fedora"  # random stream of the reference models
 TOP_RATE: Final = 2e-3  # learning rate of the reference tops, which adam carries out
-# Rows of D_r that tell how well the model and h⁺ remember rows: the largest of these numbers that
-# is at most half of the validation rows.
-SAMPLED: Final = (256, 128, 64, 32)
+MOST_EPOCHS: Final = 3  # of the reference tops, as a multiple of those of the training
 REFERENCE: Final = LocalStartSettings(joint_epochs=0.0)  # of the bottoms of the reference
 
 
@@ -62,10 +67,8 @@ def find_targets(run: VerticalRun, validated: Sequence[Tensor]) -> Counterfactua
     """
     read = partial(run.logits, vfl_pb2.FORGOTTEN)
     trained = run.once("outputs of the trained model on D_u", list[Tensor], read)
-    read = partial(run.logits, vfl_pb2.RETAIN, _sampled(len(validated[0])))
-    kept = run.once("outputs of the trained model on some of D_r", list[Tensor], read)
     train_local_start(run, REFERENCE, STREAM, FIT)
-    work = partial(_targets, run, _Outputs(trained, validated, kept))
+    work = partial(_targets, run, trained, validated)
     return run.once("targets of FedORA", CounterfactualTargets, work)
 
 
@@ -81,61 +84,56 @@ def remaining_classes(run: VerticalRun, rows: int) -> Tensor:
     return found if bool(found.any()) else torch.ones_like(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Outputs:
-    """The logits of each model, [rows, classes]."""
+def _targets(
+    run: VerticalRun, trained: Sequence[Tensor], validated: Sequence[Tensor]
+) -> CounterfactualTargets:
+    """The targets of models with these logits on D_u and on the first validation rows.
 
-    forgotten: Sequence[Tensor]  # on D_u
-    validated: Sequence[Tensor]  # on the first validation rows
-    kept: Sequence[Tensor]  # on the first rows of D_r
-
-
-def _sampled(validated: int) -> int:
-    """The number of rows of D_r that are compared, for a number of ``validated`` rows."""
-    return next((each for each in SAMPLED if each <= validated // 2), SAMPLED[-1])
-
-
-def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
+    Both are [rows, classes] of each model.
+    """
     tops = _ReferenceTops(run, run.embeddings(vfl_pb2.TRAIN_ROWS))
-    others = run.embeddings(vfl_pb2.VALIDATION, len(own.validated[0]))
-    inputs = [tops.forgotten, others, tops.first_of_retain(len(own.kept[0]))]
-    fitted = tops.fit(run.agreement.training.epochs, without=False)
-    epochs = _epochs(run, own, [tops.outputs(each, inputs[1:]) for each in fitted])
-    plus = tops.outputs(_of_epochs(fitted, epochs), inputs[:2])
-    fitted = tops.fit(max(epochs) + 1, without=True)
-    minus = tops.outputs(_of_epochs(fitted, epochs), inputs[:2])
-    counted = remaining_classes(run, len(own.validated[0]))
+    others = run.embeddings(vfl_pb2.VALIDATION, len(validated[0]))
+    planned = run.agreement.training.epochs
+    fitted, epochs = _fit_as_confident(tops, others, validated, planned)
+    inputs = [tops.forgotten, others]
+    plus = tops.outputs(_of_epochs(fitted, epochs), inputs)
+    fitted = list(islice(tops.fit(without=True), max(epochs) + 1))
+    minus = tops.outputs(_of_epochs(fitted, epochs), inputs)
+    counted = remaining_classes(run, len(validated[0]))
     forgotten, targets = (
         [counterfactual_targets(*each) for each in zip(*logits, strict=True)]
-        for logits in zip((own.forgotten, own.validated), plus, minus, strict=True)
+        for logits in zip((trained, validated), plus, minus, strict=True)
     )
     divergences = [
         -label_scores(target, logits, run.labels[sets.validation[: len(logits)]])[counted]
-        for target, logits, sets in zip(targets, own.validated, run.sets, strict=True)
+        for target, logits, sets in zip(targets, validated, run.sets, strict=True)
     ]
     return CounterfactualTargets(forgotten, [each.mean().item() for each in divergences])
 
 
-def _epochs(run: VerticalRun, own: _Outputs, of_epochs: Sequence[Sequence[Tensor]]) -> list[int]:
-    """After how many epochs, counted from 0, the reference tops of each model are used.
-
-    It is after the last epoch, or after the epoch in which h⁺ remembers rows most nearly as well as
-    the model, if it remembers them better after the last one.
+def _fit_as_confident(
+    tops: "_ReferenceTops", others: Tensor, validated: Sequence[Tensor], planned: int
+) -> tuple[list[Ensemble], list[int]]:
+    """h⁺ after each epoch, and the epoch, counted from 0, that is used for each model.
 
     Args:
-        run: the models.
-        own: their outputs.
-        of_epochs: for each epoch, the logits of h⁺ on the validation rows and on the rows of D_r,
-            [N, rows, classes] each.
+        tops: the reference tops.
+        others: the reference's embeddings of validation rows, [N, rows, width].
+        validated: the logits of each model to unlearn on the same rows, [rows, classes].
+        planned: the number of epochs of the training.
     """
-    chosen = []
-    for n, sets in enumerate(run.sets):
-        kept, validated = own.kept[n], own.validated[n]
-        rows = (sets.retain[: len(kept)], sets.validation[: len(validated)])
-        labels = (run.learned_labels[rows[0]], run.learned_labels[rows[1]])
-        references = [(after[n], unseen[n]) for unseen, after in of_epochs]
-        chosen.append(matched_epoch((kept, validated), references, labels))
-    return chosen
+    wanted = [confidence(each) for each in validated]
+    fitted: list[Ensemble] = []
+    found: list[list[float]] = []
+    for models in islice(tops.fit(without=False), MOST_EPOCHS * planned):
+        fitted.append(models)
+        (outputs,) = tops.outputs(models, [others])
+        found.append([confidence(each) for each in outputs])
+        later = np.array(found[planned - 1 :])  # [epochs, N]
+        if len(later) and (later.max(axis=0) > wanted).all():
+            break
+    of_models = zip(wanted, zip(*found, strict=True), strict=True)
+    return fitted, [matched_epoch(model, of_one, planned) for model, of_one in of_models]
 
 
 def _of_epochs(fitted: Sequence[Ensemble], epochs: Sequence[int]) -> Ensemble:
@@ -162,30 +160,23 @@ class _ReferenceTops:
         self._corrects = run.sets[0].corrects
         found = [np.searchsorted(sets.train, sets.forgotten) for sets in run.sets]
         self._forgotten = torch.from_numpy(np.stack(found))
-        places = [np.searchsorted(sets.train, sets.retain) for sets in run.sets]
-        self._retain = torch.from_numpy(np.stack(places))
 
     @property
     def forgotten(self) -> Tensor:
         """The embeddings of each model's D_u, [N, forgotten, width]."""
         return self._at(self._forgotten)
 
-    def first_of_retain(self, count: int) -> Tensor:
-        """The embeddings of the first ``count`` rows of each model's D_r, [N, count, width]."""
-        return self._at(self._retain[:, :count])
-
-    def fit(self, epochs: int, *, without: bool) -> list[Ensemble]:
-        """Tops trained on D, or ``without`` D_u, as they are after each of the first ``epochs``.
+    def fit(self, *, without: bool) -> Iterator[Ensemble]:
+        """Tops trained on D, or ``without`` D_u: copies of them after each epoch, without an end.
 
         If the request corrects labels, ``without`` means with the corrected labels of D_u. The
         batches have the size of those of the model to unlearn.
         """
-        (models, optimiser), fitted = self._fresh(), []
-        for epoch in range(epochs):
+        models, optimiser = self._fresh()
+        for epoch in count():
             orders = self._orders(epoch, without=without and not self._corrects)
             self._train(models, optimiser, orders, self._labels[without])
-            fitted.append(models.copy())
-        return fitted
+            yield models.copy()
 
     @staticmethod
     def outputs(models: Ensemble, inputs: Sequence[Tensor]) -> list[Tensor]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from models.full_networks import full_mlp, lenet5, two_convolution_cnn
+from models.full_networks import full_mlp, lenet5, mimir_cnn, two_convolution_cnn
 from models.gpfl import GpflNetwork
 from parties.common.shared_randomness import derive_key, permutation
 from parties.horizontal.local.fisher import diagonal_fisher, layer_inputs, weight_layers
@@ -144,7 +144,12 @@ def test_fisher_information_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("build", "shape"),
-    [(lenet5, (1, 28, 28)), (two_convolution_cnn, (3, 32, 32)), (small_mlp, (1, 28, 28))],
+    [
+        (lenet5, (1, 28, 28)),
+        (two_convolution_cnn, (3, 32, 32)),
+        (mimir_cnn, (1, 28, 28)),
+        (small_mlp, (1, 28, 28)),
+    ],
 )
 def test_weight_times_layer_inputs_gives_the_layer_outputs(
     build: Callable[[Sequence[int], int], nn.Module], shape: tuple[int, ...]

@@ -22,6 +22,7 @@ from parties.vertical.engine.requests import (
 )
 from parties.vertical.engine.rows import RowSets
 from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.methods.counterfactual import find_targets
 from parties.vertical.methods.fedora import VALIDATED
 from parties.vertical.methods.network_run import NetworkRun
@@ -97,6 +98,8 @@ def test_the_reference_expects_the_corrected_labels(tmp_path: Path) -> None:
     with open_split_model(tmp_path, training=training, **ALONE) as (split_model, _):
         rows, right = planted(split_model)
         start_training(split_model, "original")
+        train_epochs(split_model, TrainingPlan("training", vfl_pb2.TRAIN_ROWS, 30, 16))
+        split_model.keep_copy("original", vfl_pb2.TRAIN)
         split_model.correct(rows, next_labels(right[rows].numpy(), "abc"), right[rows].numpy())
         run = NetworkRun(split_model)
         validated = run.logits(vfl_pb2.VALIDATION, VALIDATED)
