@@ -2,7 +2,13 @@
 
 import pytest
 
-from parties.experiments.bench.horizontal.checks import DENSER, SPARSE, mimir_checks
+from parties.experiments.bench.horizontal.checks import (
+    DENSER,
+    OWN_DENSER,
+    OWN_SPARSE,
+    SPARSE,
+    mimir_checks,
+)
 from parties.experiments.bench.results import Results
 
 
@@ -11,7 +17,7 @@ def results_of(
 ) -> Results:
     """Retrain has 0.98 of D_r and 0.02 of D_f; FedMM wins all pairs but the first ``ahead``."""
     results = {}
-    for number, setting in enumerate((*SPARSE, *DENSER)):
+    for number, setting in enumerate((*SPARSE, *DENSER, *OWN_SPARSE, *OWN_DENSER)):
         figures = {
             "retrain": (0.98, 0.02),
             "mimir": mimir,
@@ -25,7 +31,7 @@ def results_of(
 
 def test_figures_within_all_tolerances_are_reproduced() -> None:
     checks = list(mimir_checks(results_of((0.90, 0.11), ahead=3)))
-    assert len(checks) == 2 * len(SPARSE) + 1 + 2 * len(DENSER)
+    assert len(checks) == 2 * len((*SPARSE, *OWN_SPARSE)) + 1 + 2 * len((*DENSER, *OWN_DENSER))
     assert all(each.ok for each in checks)
     pairs = next(each for each in checks if "pairs" in each.name)
     assert pairs.value == 3
