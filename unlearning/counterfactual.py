@@ -12,19 +12,26 @@ than the target does. A two-sided constraint would also teach D_u where the mode
 the target, and would give all forgotten rows nearly the same output, which an attack recognises.
 
 Two corrections keep the constraint from asking for more, or less, than D_u has left behind.
-``matched_epoch`` uses h⁺ and h⁻ as they were when h⁺ was as confident as the model: with further
-epochs a model becomes more confident and remembers more, and the difference of the two grows.
+``matched_epoch`` uses h⁺ and h⁻ as they were after the number of epochs after which h⁺ was most
+like the model: with further epochs a model remembers more, and the difference of the two grows.
 ``label_shortfalls`` measures the rows on the other side of their targets: every step moves single
 outputs up and down, also those of a model without D_u.
 """
 
+import math
 from collections.abc import Sequence
+from itertools import takewhile
 
 import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, softmax
 
+# Values of rows that a model learned and of rows that it has not seen: logits, ``[rows, classes]``,
+# or labels, ``[rows]``.
+Known = tuple[Tensor, Tensor]
+
 SCALE = 1.0  # κ, in nats: with a larger disagreement of h⁺ and h⁻, the target is h⁻ itself
+SIGNIFICANT = 2.0  # standard errors by which h⁺ must remember more than the model
 
 
 def counterfactual_targets(
@@ -74,28 +81,48 @@ def label_shortfalls(log_targets: Tensor, logits: Tensor, labels: Tensor) -> Ten
     return row_divergences(wanted, found) * (found[:, 0] < wanted[:, 0])
 
 
+def matched_epoch(model: Known, references: Sequence[Known], labels: Known, planned: int) -> int:
+    """Return the epoch, counted from 0, after which h⁺ and h⁻ are used.
+
+    What a model remembers is the mean probability of the labels of rows that it learned, minus that
+    of rows that it has not seen. If h⁺ remembers more than the model after the ``planned`` epochs,
+    it is the one of these after which the two are most nearly equal. Both are measured on the same
+    rows, so that how hard a row is cancels. The mean of log-probabilities would be that of the few
+    rows of which a model is wrongly sure, with a large standard error.
+
+    Else h⁺ may remember less, which a sample of rows is too small to show. So h⁺ is trained on, and
+    it is the last epoch before h⁺ becomes more confident than the model on unseen rows.
+
+    Args:
+        model: the logits of the model, of learned and of unseen rows, ``[rows, classes]`` each.
+        references: the same of h⁺, after each epoch; ``planned`` or more.
+        labels: the label of each of these rows, ``[rows]`` each.
+        planned: the number of epochs of the training.
+    """
+    known = _label_probabilities(model, labels)
+    gains = [
+        [found - own for found, own in zip(_label_probabilities(each, labels), known, strict=True)]
+        for each in references[:planned]
+    ]
+    excess = [(learned.mean() - unseen.mean()).item() for learned, unseen in gains]
+    if min(map(len, gains[-1])) > 1:  # else the standard error is unknown
+        variance = sum(each.var().item() / len(each) for each in gains[-1])
+        if excess[-1] > SIGNIFICANT * math.sqrt(variance):
+            return min(range(planned), key=lambda epoch: abs(excess[epoch]))
+    wanted = confidence(model[1])
+    more = takewhile(lambda each: confidence(each[1]) <= wanted, references[planned:])
+    return planned - 1 + sum(1 for _ in more)
+
+
 def confidence(logits: Tensor) -> float:
     """Return the mean probability of the most probable class; ``logits``: ``[rows, classes]``."""
     return softmax(logits, dim=1).max(dim=1).values.mean().item()
 
 
-def matched_epoch(model: float, references: Sequence[float], planned: int) -> int:
-    """Return the epoch, counted from 0, after which h⁺ and h⁻ are used.
-
-    If h⁺ is more confident than the model after the ``planned`` epochs, it is the last epoch before
-    after which it was not, or the first epoch if there is none. Else h⁺ is trained on, and it is
-    the last epoch before it becomes more confident, or the last of ``references``.
-
-    Args:
-        model: the confidence of the model on rows that nobody learned.
-        references: that of h⁺ on the same rows, after each epoch; ``planned`` or more.
-        planned: the number of epochs of the training.
-    """
-    below = [number for number, each in enumerate(references[:planned]) if each <= model]
-    if not below or below[-1] < planned - 1:
-        return below[-1] if below else 0
-    above = [number for number, each in enumerate(references) if number >= planned and each > model]
-    return above[0] - 1 if above else len(references) - 1
+def _label_probabilities(logits: Known, labels: Known) -> list[Tensor]:
+    """The probability of each row's label, of learned and of unseen rows, ``[rows]`` each."""
+    pairs = zip(logits, labels, strict=True)
+    return [softmax(each, dim=1).gather(1, own[:, None])[:, 0] for each, own in pairs]
 
 
 def row_divergences(log_p: Tensor, log_q: Tensor) -> Tensor:

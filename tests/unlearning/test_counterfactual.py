@@ -98,26 +98,76 @@ def test_row_that_the_model_knows_as_well_has_no_shortfall(known: float) -> None
     assert label_shortfalls(target, own, torch.tensor([0])).item() == 0.0
 
 
+def known(*means: float, spread: float = 0.1, rows: int = 8) -> list[torch.Tensor]:
+    """Logits of two classes; label 0 has probabilities around each mean, half above, half below."""
+    signs = torch.tensor([1.0, -1.0] * (rows // 2), dtype=torch.float64)
+    each = [mean + spread * signs for mean in means]
+    return [torch.stack([right, 1 - right], dim=1).log() for right in each]
+
+
+def epoch_of(
+    learned: list[torch.Tensor], unseen: list[torch.Tensor], planned: int | None = None
+) -> int:
+    """The epoch for h⁺ with these outputs; the model gives each label a probability of 1/2."""
+    rows = (len(learned[0]), len(unseen[0]))
+    labels = (torch.zeros(rows[0], dtype=torch.long), torch.zeros(rows[1], dtype=torch.long))
+    model = (torch.zeros(rows[0], 2), torch.zeros(rows[1], 2))
+    references = list(zip(learned, unseen, strict=True))
+    return matched_epoch(model, references, labels, planned or len(references))
+
+
+def test_references_that_remember_more_are_used_as_they_were_when_they_remembered_as_much() -> None:
+    assert epoch_of(known(0.5, 0.6, 0.8), known(0.45, 0.59, 0.55)) == 1
+
+
+def test_references_are_used_after_the_last_epoch_if_they_remember_no_more() -> None:
+    assert epoch_of(known(0.5, 0.6), known(0.5, 0.6)) == 1
+    assert epoch_of(known(0.5, 0.2), known(0.5, 0.6)) == 1
+
+
+def test_excess_within_two_standard_errors_counts_as_none_by_hand() -> None:
+    """Both means have the variance .1² / 7, so the standard error is √(.02 / 7) = .05345."""
+    error = math.sqrt(0.02 / 7)
+    for excess, expected in ((1.99 * error, 1), (2.01 * error, 0)):
+        assert epoch_of(known(0.5, 0.5 + excess), known(0.5, 0.5)) == expected
+
+
+def test_memory_is_measured_by_probabilities_not_by_their_logarithms() -> None:
+    """One unseen row of which h⁺ is wrongly sure hides no memory of .3 on all learned rows."""
+    learned, unseen = known(0.5, 0.8, spread=0.05, rows=40), known(0.5, 0.5, spread=0.05, rows=40)
+    unseen[1][0] = torch.tensor([-1000.0, 0.0])
+    assert epoch_of(learned, unseen) == 0
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_references_are_used_after_the_last_epoch_if_no_error_is_known(count: int) -> None:
+    many, few = known(0.5, 0.8), [torch.zeros(count, 2)] * 2
+    assert epoch_of(many, few) == 1
+    assert epoch_of(few, many) == 1
+
+
+def surest(*means: float) -> list[torch.Tensor]:
+    """Logits whose mean probability of the most probable class is each of ``means``."""
+    return [torch.tensor([[mean, 1 - mean], [1 - mean, mean]]).log() for mean in means]
+
+
+def extended(*means: float, planned: int) -> int:
+    """The epoch for h⁺ of these confidences; the model has .7, and memory is equal."""
+    labels, none = torch.tensor([0, 0]), torch.zeros(0, dtype=torch.long)
+    references = [(torch.zeros(0, 2), each) for each in surest(*means)]
+    return matched_epoch((torch.zeros(0, 2), surest(0.7)[0]), references, (none, labels), planned)
+
+
+def test_references_are_trained_on_until_they_are_as_confident_as_the_model() -> None:
+    assert extended(0.5, 0.6, 0.65, 0.69, 0.71, 0.6, planned=2) == 3
+    assert extended(0.5, 0.6, 0.71, planned=2) == 1
+    assert extended(0.5, 0.6, 0.65, planned=2) == 2  # the last one
+
+
+def test_references_that_remember_more_are_not_trained_on() -> None:
+    assert epoch_of(known(0.5, 0.6, 0.8, 0.5), known(0.45, 0.59, 0.55, 0.5), planned=3) == 1
+
+
 def test_confidence_is_the_mean_probability_of_the_most_probable_class() -> None:
     rows = torch.cat([logits(0.7, 0.2, 0.1), logits(0.1, 0.4, 0.5)])
     assert confidence(rows) == pytest.approx(0.6)
-
-
-def test_references_are_used_as_they_were_when_they_were_as_confident_as_the_model() -> None:
-    assert matched_epoch(0.7, [0.5, 0.65, 0.75, 0.9], planned=4) == 1
-    assert matched_epoch(0.7, [0.5, 0.75, 0.69, 0.8], planned=4) == 2  # the last such epoch
-
-
-def test_references_are_used_after_the_first_epoch_if_they_were_always_more_confident() -> None:
-    assert matched_epoch(0.4, [0.5, 0.6], planned=2) == 0
-
-
-def test_references_are_trained_for_longer_while_the_model_is_more_confident() -> None:
-    assert matched_epoch(0.7, [0.5, 0.6, 0.65, 0.7, 0.71, 0.6], planned=2) == 3
-    assert matched_epoch(0.7, [0.5, 0.6, 0.71], planned=2) == 1
-    assert matched_epoch(0.7, [0.5, 0.6, 0.65], planned=2) == 2  # the last one
-
-
-def test_later_epochs_do_not_count_if_the_planned_ones_suffice() -> None:
-    """Models that are fitted together with others are fitted for longer than they need."""
-    assert matched_epoch(0.7, [0.6, 0.75, 0.69, 0.65], planned=2) == 0

@@ -4,9 +4,9 @@
    with a local start. No label and no row of D_u takes part.
 2. The embeddings of D_r, D_u and of the rows of a validation cross once.
 3. The active party alone fits two top models from one initialisation: h⁺ on D and h⁻ on D_r. Both
-   are used as they were after the epoch in which h⁺ was as confident as the model to unlearn, on
-   validation rows. The number of epochs of the training would not do: the embeddings of the model
-   learned from labels, which those of step 2 did not, and earlier requests trained it further.
+   are used as they were after the epoch after which h⁺ was most like the model (``matched_epoch``).
+   The number of epochs of the training would not do: the embeddings of the model learned from
+   labels, which those of step 2 did not, and earlier requests trained it further.
 4. The targets follow from the outputs of both, and of the model to unlearn, on D_u
    (``unlearning/counterfactual.py``).
 5. The same on validation rows, which no model has learned, tells how far the model to unlearn is
@@ -45,6 +45,9 @@ from unlearning.counterfactual import (
 STREAM: Final = "reference of fedora"  # random stream of the reference models
 TOP_RATE: Final = 2e-3  # learning rate of the reference tops, which adam carries out
 MOST_EPOCHS: Final = 3  # of the reference tops, as a multiple of those of the training
+# Rows of D_r that tell how well the model and h⁺ remember rows: the largest of these numbers that
+# is at most half of the validation rows.
+SAMPLED: Final = (256, 128, 64, 32)
 REFERENCE: Final = LocalStartSettings(joint_epochs=0.0)  # of the bottoms of the reference
 
 
@@ -67,8 +70,10 @@ def find_targets(run: VerticalRun, validated: Sequence[Tensor]) -> Counterfactua
     """
     read = partial(run.logits, vfl_pb2.FORGOTTEN)
     trained = run.once("outputs of the trained model on D_u", list[Tensor], read)
+    read = partial(run.logits, vfl_pb2.RETAIN, _sampled(len(validated[0])))
+    kept = run.once("outputs of the trained model on some of D_r", list[Tensor], read)
     train_local_start(run, REFERENCE, STREAM, FIT)
-    work = partial(_targets, run, trained, validated)
+    work = partial(_targets, run, _Outputs(trained, validated, kept))
     return run.once("targets of FedORA", CounterfactualTargets, work)
 
 
@@ -84,56 +89,72 @@ def remaining_classes(run: VerticalRun, rows: int) -> Tensor:
     return found if bool(found.any()) else torch.ones_like(found)
 
 
-def _targets(
-    run: VerticalRun, trained: Sequence[Tensor], validated: Sequence[Tensor]
-) -> CounterfactualTargets:
-    """The targets of models with these logits on D_u and on the first validation rows.
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """The logits of each model, [rows, classes]."""
 
-    Both are [rows, classes] of each model.
-    """
+    forgotten: Sequence[Tensor]  # on D_u
+    validated: Sequence[Tensor]  # on the first validation rows
+    kept: Sequence[Tensor]  # on the first rows of D_r
+
+
+def _sampled(validated: int) -> int:
+    """The number of rows of D_r that are compared, for a number of ``validated`` rows."""
+    return next((each for each in SAMPLED if each <= validated // 2), SAMPLED[-1])
+
+
+def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
     tops = _ReferenceTops(run, run.embeddings(vfl_pb2.TRAIN_ROWS))
-    others = run.embeddings(vfl_pb2.VALIDATION, len(validated[0]))
-    planned = run.agreement.training.epochs
-    fitted, epochs = _fit_as_confident(tops, others, validated, planned)
+    others = run.embeddings(vfl_pb2.VALIDATION, len(own.validated[0]))
+    fitted, epochs = _fit_like_the_model(run, own, tops, others)
     inputs = [tops.forgotten, others]
     plus = tops.outputs(_of_epochs(fitted, epochs), inputs)
     fitted = list(islice(tops.fit(without=True), max(epochs) + 1))
     minus = tops.outputs(_of_epochs(fitted, epochs), inputs)
-    counted = remaining_classes(run, len(validated[0]))
+    counted = remaining_classes(run, len(own.validated[0]))
     forgotten, targets = (
         [counterfactual_targets(*each) for each in zip(*logits, strict=True)]
-        for logits in zip((trained, validated), plus, minus, strict=True)
+        for logits in zip((own.forgotten, own.validated), plus, minus, strict=True)
     )
     divergences = [
         -label_scores(target, logits, run.labels[sets.validation[: len(logits)]])[counted]
-        for target, logits, sets in zip(targets, validated, run.sets, strict=True)
+        for target, logits, sets in zip(targets, own.validated, run.sets, strict=True)
     ]
     return CounterfactualTargets(forgotten, [each.mean().item() for each in divergences])
 
 
-def _fit_as_confident(
-    tops: "_ReferenceTops", others: Tensor, validated: Sequence[Tensor], planned: int
+def _fit_like_the_model(
+    run: VerticalRun, own: _Outputs, tops: "_ReferenceTops", others: Tensor
 ) -> tuple[list[Ensemble], list[int]]:
     """h⁺ after each epoch, and the epoch, counted from 0, that is used for each model.
 
     Args:
+        run: the models to unlearn.
+        own: their outputs.
         tops: the reference tops.
-        others: the reference's embeddings of validation rows, [N, rows, width].
-        validated: the logits of each model to unlearn on the same rows, [rows, classes].
-        planned: the number of epochs of the training.
+        others: the reference's embeddings of the validation rows, [N, rows, width].
     """
-    wanted = [confidence(each) for each in validated]
+    planned = run.agreement.training.epochs
+    wanted = [confidence(each) for each in own.validated]
+    inputs = [tops.first_of_retain(len(own.kept[0])), others]
     fitted: list[Ensemble] = []
-    found: list[list[float]] = []
+    found: list[list[Tensor]] = []  # after each epoch: on rows of D_r and of the validation
+    above = np.zeros(len(wanted), bool)  # which h⁺ became more confident than the model
     for models in islice(tops.fit(without=False), MOST_EPOCHS * planned):
         fitted.append(models)
-        (outputs,) = tops.outputs(models, [others])
-        found.append([confidence(each) for each in outputs])
-        later = np.array(found[planned - 1 :])  # [epochs, N]
-        if len(later) and (later.max(axis=0) > wanted).all():
-            break
-    of_models = zip(wanted, zip(*found, strict=True), strict=True)
-    return fitted, [matched_epoch(model, of_one, planned) for model, of_one in of_models]
+        found.append(tops.outputs(models, inputs))
+        if len(found) >= planned:
+            above |= np.array([confidence(each) for each in found[-1][1]]) > wanted
+            if above.all():
+                break
+    epochs = []
+    for n, sets in enumerate(run.sets):
+        kept, validated = own.kept[n], own.validated[n]
+        rows = (sets.retain[: len(kept)], sets.validation[: len(validated)])
+        labels = (run.learned_labels[rows[0]], run.learned_labels[rows[1]])
+        references = [(learned[n], unseen[n]) for learned, unseen in found]
+        epochs.append(matched_epoch((kept, validated), references, labels, planned))
+    return fitted, epochs
 
 
 def _of_epochs(fitted: Sequence[Ensemble], epochs: Sequence[int]) -> Ensemble:
@@ -160,11 +181,17 @@ class _ReferenceTops:
         self._corrects = run.sets[0].corrects
         found = [np.searchsorted(sets.train, sets.forgotten) for sets in run.sets]
         self._forgotten = torch.from_numpy(np.stack(found))
+        places = [np.searchsorted(sets.train, sets.retain) for sets in run.sets]
+        self._retain = torch.from_numpy(np.stack(places))
 
     @property
     def forgotten(self) -> Tensor:
         """The embeddings of each model's D_u, [N, forgotten, width]."""
         return self._at(self._forgotten)
+
+    def first_of_retain(self, count: int) -> Tensor:
+        """The embeddings of the first ``count`` rows of each model's D_r, [N, count, width]."""
+        return self._at(self._retain[:, :count])
 
     def fit(self, *, without: bool) -> Iterator[Ensemble]:
         """Tops trained on D, or ``without`` D_u: copies of them after each epoch, without an end.

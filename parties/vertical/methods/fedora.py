@@ -38,6 +38,7 @@ from parties.vertical.engine.train import share_correct
 from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.counterfactual import (
     REFERENCE,
+    SAMPLED,
     CounterfactualTargets,
     find_targets,
     remaining_classes,
@@ -195,7 +196,7 @@ class FedOraMethod(MethodDefaults):
             local=_local_starts(plan),
             scales=plan.start == "redrawn",
             batches=tuple(batches),
-            passes=() if (most := _most_validated(plan)) is None else (most,),
+            passes=_passes(plan),
             shrinks=tuple(each.pair for each in _shrinks(plan)),
             primal=_primal_limits(plan, training),
             proximal=plan.proximal,
@@ -415,6 +416,12 @@ class Schedule:
         if share is None:
             share = min(1.0, passes / iterations)
         return cls(batch, iterations, retain_steps(share, retained, batch) if share else 0)
+
+
+def _passes(plan: FedoraSettings) -> tuple[int, ...]:
+    """Numbers of rows of which the active party asks the outputs, besides whole row sets."""
+    samples = SAMPLED if plan.policy == "counterfactual" and plan.score else ()
+    return samples if _most_validated(plan) is None else (VALIDATED, *samples)
 
 
 def _most_validated(plan: FedoraSettings) -> int | None:
