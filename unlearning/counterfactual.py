@@ -90,8 +90,9 @@ def matched_epoch(model: Known, references: Sequence[Known], labels: Known, plan
     rows, so that how hard a row is cancels. The mean of log-probabilities would be that of the few
     rows of which a model is wrongly sure, with a large standard error.
 
-    Else h⁺ may remember less, which a sample of rows is too small to show. So h⁺ is trained on, and
-    it is the last epoch before h⁺ becomes more confident than the model on unseen rows.
+    Else h⁺ may remember less, which a sample of rows is too small to show. So h⁺ is trained on
+    while it is less confident than the model on unseen rows, and it is the last such epoch, or the
+    last of the ``planned`` ones.
 
     Args:
         model: the logits of the model, of learned and of unseen rows, ``[rows, classes]`` each.
@@ -110,8 +111,8 @@ def matched_epoch(model: Known, references: Sequence[Known], labels: Known, plan
         if excess[-1] > SIGNIFICANT * math.sqrt(variance):
             return min(range(planned), key=lambda epoch: abs(excess[epoch]))
     wanted = confidence(model[1])
-    more = takewhile(lambda each: confidence(each[1]) <= wanted, references[planned:])
-    return planned - 1 + sum(1 for _ in more)
+    less = takewhile(lambda each: confidence(each[1]) <= wanted, references[planned - 1 :])
+    return max(planned - 1, planned - 2 + sum(1 for _ in less))
 
 
 def confidence(logits: Tensor) -> float:

@@ -164,6 +164,11 @@ def test_references_are_trained_on_until_they_are_as_confident_as_the_model() ->
     assert extended(0.5, 0.6, 0.65, planned=2) == 2  # the last one
 
 
+def test_references_that_are_more_confident_after_the_planned_epochs_are_not_trained_on() -> None:
+    """A model that is fitted together with others, for longer, has the same epoch as alone."""
+    assert extended(0.5, 0.71, 0.69, 0.69, planned=2) == extended(0.5, 0.71, planned=2) == 1
+
+
 def test_references_that_remember_more_are_not_trained_on() -> None:
     assert epoch_of(known(0.5, 0.6, 0.8, 0.5), known(0.45, 0.59, 0.55, 0.5), planned=3) == 1
 
