@@ -7,11 +7,13 @@ each model uses its own batch.
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+
+ROWS = 3  # axes of a tensor [N, batch, width]
 
 
 class Ensemble:
@@ -68,6 +70,8 @@ class Ensemble:
             for key, value in self.parameters.items()
             if key.startswith(prefix)
         }
+        if _is_perceptron(shape) and inputs.dim() == ROWS:
+            return _perceptron(shape, own, inputs)
         found: Tensor = vmap(lambda values, batch: functional_call(shape, values, (batch,)))(
             own, inputs
         )
@@ -127,6 +131,28 @@ class Ensemble:
         """Yield the parameters of each model by name, without the model axis, ``[...]`` each."""
         for number in range(len(self)):
             yield {name: each[number].detach() for name, each in self.parameters.items()}
+
+
+def _is_perceptron(shape: nn.Module) -> TypeGuard[nn.Sequential]:
+    return isinstance(shape, nn.Sequential) and all(
+        isinstance(each, nn.ReLU) or (isinstance(each, nn.Linear) and each.bias is not None)
+        for each in shape
+    )
+
+
+def _perceptron(shape: nn.Sequential, own: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+    """The outputs of perceptrons, [N, batch, width]: equal to those of ``vmap``, but faster.
+
+    ``vmap`` takes ten times as long as the operations themselves if the batches are small.
+    """
+    found = inputs
+    for name, layer in shape.named_children():
+        if isinstance(layer, nn.ReLU):
+            found = torch.relu(found)
+        else:
+            weight, bias = own[f"{name}.weight"], own[f"{name}.bias"]
+            found = torch.baddbmm(bias[:, None], found, weight.mT)
+    return found
 
 
 def broadcast_per_model(numbers: Tensor, like: Tensor) -> Tensor:

@@ -12,15 +12,13 @@ than the target does. A two-sided constraint would also teach D_u where the mode
 the target, and would give all forgotten rows nearly the same output, which an attack recognises.
 
 Two corrections keep the constraint from asking for more, or less, than D_u has left behind.
-``matched_epoch`` uses h⁺ and h⁻ as they were after the number of epochs after which h⁺ was most
-like the model: with further epochs a model remembers more, and the difference of the two grows.
+``EpochChoice`` uses h⁺ and h⁻ as they were after the number of epochs after which h⁺ was most like
+the model: with further epochs a model remembers more, and the difference of the two grows.
 ``label_shortfalls`` measures the rows on the other side of their targets: every step moves single
 outputs up and down, also those of a model without D_u.
 """
 
 import math
-from collections.abc import Sequence
-from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -81,38 +79,65 @@ def label_shortfalls(log_targets: Tensor, logits: Tensor, labels: Tensor) -> Ten
     return row_divergences(wanted, found) * (found[:, 0] < wanted[:, 0])
 
 
-def matched_epoch(model: Known, references: Sequence[Known], labels: Known, planned: int) -> int:
-    """Return the epoch, counted from 0, after which h⁺ and h⁻ are used.
+class EpochChoice:
+    """Chooses the epoch of their training after which h⁺ and h⁻ are used, while they are trained.
 
     What a model remembers is the mean probability of the labels of rows that it learned, minus that
     of rows that it has not seen. If h⁺ remembers more than the model after the ``planned`` epochs,
-    it is the one of these after which the two are most nearly equal. Both are measured on the same
-    rows, so that how hard a row is cancels. The mean of log-probabilities would be that of the few
-    rows of which a model is wrongly sure, with a large standard error.
+    it is used as it was after the one of these after which the two were most nearly equal. Both are
+    measured on the same rows, so that how hard a row is cancels. The mean of log-probabilities
+    would be that of the few rows of which a model is wrongly sure, with a large standard error.
 
     Else h⁺ may remember less, which a sample of rows is too small to show. So h⁺ is trained on
-    while it is less confident than the model on unseen rows, and it is the last such epoch, or the
-    last of the ``planned`` ones.
+    while it is less confident than the model on unseen rows, and the last such epoch is used, or
+    the last of the ``planned`` ones.
 
-    Args:
-        model: the logits of the model, of learned and of unseen rows, ``[rows, classes]`` each.
-        references: the same of h⁺, after each epoch; ``planned`` or more.
-        labels: the label of each of these rows, ``[rows]`` each.
-        planned: the number of epochs of the training.
+    Attributes:
+        ended: whether no further epoch can be chosen.
     """
-    known = _label_probabilities(model, labels)
-    gains = [
-        [found - own for found, own in zip(_label_probabilities(each, labels), known, strict=True)]
-        for each in references[:planned]
-    ]
-    excess = [(learned.mean() - unseen.mean()).item() for learned, unseen in gains]
-    if min(map(len, gains[-1])) > 1:  # else the standard error is unknown
-        variance = sum(each.var().item() / len(each) for each in gains[-1])
-        if excess[-1] > SIGNIFICANT * math.sqrt(variance):
-            return min(range(planned), key=lambda epoch: abs(excess[epoch]))
-    wanted = confidence(model[1])
-    less = takewhile(lambda each: confidence(each[1]) <= wanted, references[planned - 1 :])
-    return max(planned - 1, planned - 2 + sum(1 for _ in less))
+
+    def __init__(self, model: Known, labels: Known, planned: int) -> None:
+        """Compare h⁺ with ``model``.
+
+        Args:
+            model: the logits of the model, of learned and of unseen rows, ``[rows, classes]`` each.
+            labels: the label of each of these rows, ``[rows]`` each.
+            planned: the number of epochs of the training.
+        """
+        self._labels, self._planned = labels, planned
+        self._known = _label_probabilities(model, labels)
+        self._wanted = confidence(model[1])
+        self._epochs, self._least = 0, math.inf
+        self.ended = False
+
+    def suits(self, reference: Known) -> bool:
+        """Return whether h⁺ after one more epoch suits better than after all epochs before.
+
+        ``reference`` are its logits of learned and of unseen rows, ``[rows, classes]`` each.
+        """
+        if self.ended:
+            return False
+        self._epochs += 1
+        if self._epochs > self._planned:
+            self.ended = confidence(reference[1]) > self._wanted
+            return not self.ended
+        excess, error = self._excess(reference)
+        nearest, self._least = abs(excess) < self._least, min(abs(excess), self._least)
+        if self._epochs < self._planned:
+            return nearest
+        remembers_more = excess > SIGNIFICANT * error
+        self.ended = remembers_more or confidence(reference[1]) > self._wanted
+        return nearest or not remembers_more
+
+    def _excess(self, reference: Known) -> tuple[float, float]:
+        """What h⁺ remembers above the model, and the standard error; infinite if unknown."""
+        found = _label_probabilities(reference, self._labels)
+        learned, unseen = (each - own for each, own in zip(found, self._known, strict=True))
+        excess = (learned.mean() - unseen.mean()).item()
+        if min(len(learned), len(unseen)) <= 1:
+            return excess, math.inf
+        variance = sum(each.var().item() / len(each) for each in (learned, unseen))
+        return excess, math.sqrt(variance)
 
 
 def confidence(logits: Tensor) -> float:

@@ -1,16 +1,18 @@
 """The counterfactual constraint: targets and scores by hand, and their limits."""
 
 import math
+from collections.abc import Sequence
 
 import pytest
 import torch
 
 from unlearning.counterfactual import (
+    EpochChoice,
+    Known,
     confidence,
     counterfactual_targets,
     label_scores,
     label_shortfalls,
-    matched_epoch,
     row_divergences,
 )
 
@@ -113,7 +115,12 @@ def epoch_of(
     labels = (torch.zeros(rows[0], dtype=torch.long), torch.zeros(rows[1], dtype=torch.long))
     model = (torch.zeros(rows[0], 2), torch.zeros(rows[1], 2))
     references = list(zip(learned, unseen, strict=True))
-    return matched_epoch(model, references, labels, planned or len(references))
+    return chosen_epoch(EpochChoice(model, labels, planned or len(references)), references)
+
+
+def chosen_epoch(choice: EpochChoice, references: Sequence[Known]) -> int:
+    """The last epoch, from 0, after which h⁺ suits better than before."""
+    return [epoch for epoch, each in enumerate(references) if choice.suits(each)][-1]
 
 
 def test_references_that_remember_more_are_used_as_they_were_when_they_remembered_as_much() -> None:
@@ -155,7 +162,8 @@ def extended(*means: float, planned: int) -> int:
     """The epoch for h⁺ of these confidences; the model has .7, and memory is equal."""
     labels, none = torch.tensor([0, 0]), torch.zeros(0, dtype=torch.long)
     references = [(torch.zeros(0, 2), each) for each in surest(*means)]
-    return matched_epoch((torch.zeros(0, 2), surest(0.7)[0]), references, (none, labels), planned)
+    choice = EpochChoice((torch.zeros(0, 2), surest(0.7)[0]), (none, labels), planned)
+    return chosen_epoch(choice, references)
 
 
 def test_references_are_trained_on_until_they_are_as_confident_as_the_model() -> None:

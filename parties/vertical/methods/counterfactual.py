@@ -3,8 +3,9 @@
 1. Every party alone fits a fresh bottom model to codes of its own remaining rows, as in a training
    with a local start. No label and no row of D_u takes part.
 2. The embeddings of D_r, D_u and of the rows of a validation cross once.
-3. The active party alone fits two top models from one initialisation: h⁺ on D and h⁻ on D_r. Both
-   are used as they were after the epoch after which h⁺ was most like the model (``matched_epoch``).
+3. The active party alone fits two top models from one initialisation, in the same batches: h⁺ on D
+   and h⁻ on D_r. Both are used as they were after the epoch after which h⁺ was most like the model
+   (``EpochChoice``).
    The number of epochs of the training would not do: the embeddings of the model learned from
    labels, which those of step 2 did not, and earlier requests trained it further.
 4. The targets follow from the outputs of both, and of the model to unlearn, on D_u
@@ -16,10 +17,9 @@ If a request corrects labels, D_u stays in D_r: h⁺ learns the labels that the 
 the corrected ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, islice
 from typing import Final
 
 import numpy as np
@@ -35,12 +35,7 @@ from parties.common.shared_randomness import torch_seed
 from parties.vertical.methods.local_start import FIT, train_local_start
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
-from unlearning.counterfactual import (
-    confidence,
-    counterfactual_targets,
-    label_scores,
-    matched_epoch,
-)
+from unlearning.counterfactual import EpochChoice, counterfactual_targets, label_scores
 
 STREAM: Final = "reference of fedora"  # random stream of the reference models
 TOP_RATE: Final = 2e-3  # learning rate of the reference tops, which adam carries out
@@ -104,17 +99,19 @@ def _sampled(validated: int) -> int:
 
 
 def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
-    tops = _ReferenceTops(run, run.embeddings(vfl_pb2.TRAIN_ROWS))
+    references = References(run, run.embeddings(vfl_pb2.TRAIN_ROWS))
     others = run.embeddings(vfl_pb2.VALIDATION, len(own.validated[0]))
-    fitted, epochs = _fit_like_the_model(run, own, tops, others)
-    inputs = [tops.forgotten, others]
-    plus = tops.outputs(_of_epochs(fitted, epochs), inputs)
-    fitted = list(islice(tops.fit(without=True), max(epochs) + 1))
-    minus = tops.outputs(_of_epochs(fitted, epochs), inputs)
+    chosen = _fit_like_the_model(run, own, references, others)
     counted = remaining_classes(run, len(own.validated[0]))
     forgotten, targets = (
-        [counterfactual_targets(*each) for each in zip(*logits, strict=True)]
-        for logits in zip((own.forgotten, own.validated), plus, minus, strict=True)
+        [
+            counterfactual_targets(*each)
+            for each in zip(logits, *references.outputs(chosen, inputs), strict=True)
+        ]
+        for logits, inputs in (
+            (own.forgotten, references.forgotten),
+            (own.validated, others),
+        )
     )
     divergences = [
         -label_scores(target, logits, run.labels[sets.validation[: len(logits)]])[counted]
@@ -124,65 +121,67 @@ def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
 
 
 def _fit_like_the_model(
-    run: VerticalRun, own: _Outputs, tops: "_ReferenceTops", others: Tensor
-) -> tuple[list[Ensemble], list[int]]:
-    """h⁺ after each epoch, and the epoch, counted from 0, that is used for each model.
+    run: VerticalRun, own: _Outputs, references: "References", others: Tensor
+) -> Ensemble:
+    """Fit h⁺ and h⁻; return both as they were after the epoch that is used for each model.
 
     Args:
         run: the models to unlearn.
         own: their outputs.
-        tops: the reference tops.
+        references: h⁺ and h⁻ of each model.
         others: the reference's embeddings of the validation rows, [N, rows, width].
     """
     planned = run.agreement.training.epochs
-    wanted = [confidence(each) for each in own.validated]
-    inputs = [tops.first_of_retain(len(own.kept[0])), others]
-    fitted: list[Ensemble] = []
-    found: list[list[Tensor]] = []  # after each epoch: on rows of D_r and of the validation
-    above = np.zeros(len(wanted), bool)  # which h⁺ became more confident than the model
-    for models in islice(tops.fit(without=False), MOST_EPOCHS * planned):
-        fitted.append(models)
-        found.append(tops.outputs(models, inputs))
-        if len(found) >= planned:
-            above |= np.array([confidence(each) for each in found[-1][1]]) > wanted
-            if above.all():
-                break
-    epochs = []
-    for n, sets in enumerate(run.sets):
-        kept, validated = own.kept[n], own.validated[n]
+    choices = []
+    for kept, validated, sets in zip(own.kept, own.validated, run.sets, strict=True):
         rows = (sets.retain[: len(kept)], sets.validation[: len(validated)])
         labels = (run.learned_labels[rows[0]], run.learned_labels[rows[1]])
-        references = [(learned[n], unseen[n]) for learned, unseen in found]
-        epochs.append(matched_epoch((kept, validated), references, labels, planned))
-    return fitted, epochs
-
-
-def _of_epochs(fitted: Sequence[Ensemble], epochs: Sequence[int]) -> Ensemble:
-    """The tops of each model after its number of ``epochs``."""
-    chosen = fitted[-1].copy()
-    for number, epoch in enumerate(epochs):
-        chosen.copy_model(fitted[epoch], number)
+        choices.append(EpochChoice((kept, validated), labels, planned))
+    remembered = references.first_of_retain(len(own.kept[0]))
+    chosen = references.models.copy()
+    run.progress.phase(STREAM, MOST_EPOCHS * planned)
+    for epoch in range(MOST_EPOCHS * planned):
+        references.fit(epoch)
+        run.progress.step()
+        learned, unseen = (
+            references.outputs(references.models, each)[0] for each in (remembered, others)
+        )
+        for number, choice in enumerate(choices):
+            if choice.suits((learned[number], unseen[number])):
+                chosen.copy_model(references.models, number)
+                chosen.copy_model(references.models, number + len(choices))
+        if all(choice.ended for choice in choices):
+            break
     return chosen
 
 
-class _ReferenceTops:
-    """The top models of each model's reference, which the active party fits alone."""
+class References:
+    """h⁺ and h⁻ of each model, top models that the active party fits alone.
+
+    Attributes:
+        models: h⁺ of all N models, and then h⁻ of all N models.
+    """
 
     def __init__(self, run: VerticalRun, embeddings: Tensor) -> None:
         """Use the ``embeddings`` of all training rows, [N, rows, width], in index order."""
         self._agreement, self._embeddings, self._target = run.agreement, embeddings, run.target
         self._streams = run.streams(STREAM)
         train = [torch.from_numpy(sets.train) for sets in run.sets]
-        learned = torch.stack([run.learned_labels[rows] for rows in train])
-        self._labels = {False: learned, True: torch.stack([run.labels[rows] for rows in train])}
+        learned = [run.learned_labels[rows] for rows in train]
+        self._labels = torch.stack([*learned, *(run.labels[rows] for rows in train)])
         weights = [run.weights_of(sets.train) for sets in run.sets]
         known = [each for each in weights if each is not None]
-        self._weights = torch.stack(known) if known else None
-        self._corrects = run.sets[0].corrects
+        self._weights = torch.stack(known * 2) if known else None
         found = [np.searchsorted(sets.train, sets.forgotten) for sets in run.sets]
         self._forgotten = torch.from_numpy(np.stack(found))
         places = [np.searchsorted(sets.train, sets.retain) for sets in run.sets]
         self._retain = torch.from_numpy(np.stack(places))
+        # 1 for the rows that a model learns, [2 N, rows].
+        self._learns = torch.ones(self._labels.shape, dtype=embeddings.dtype)
+        if not run.sets[0].corrects:
+            self._learns[len(train) :].scatter_(1, self._forgotten, 0.0)
+        self.models = self._fresh()
+        self._optimiser = torch.optim.Adam(self.models.with_prefix(), TOP_RATE)
 
     @property
     def forgotten(self) -> Tensor:
@@ -193,52 +192,44 @@ class _ReferenceTops:
         """The embeddings of the first ``count`` rows of each model's D_r, [N, count, width]."""
         return self._at(self._retain[:, :count])
 
-    def fit(self, *, without: bool) -> Iterator[Ensemble]:
-        """Tops trained on D, or ``without`` D_u: copies of them after each epoch, without an end.
+    def fit(self, epoch: int) -> None:
+        """Train the models for an ``epoch``, counted from 0.
 
-        If the request corrects labels, ``without`` means with the corrected labels of D_u. The
-        batches have the size of those of the model to unlearn.
+        The batches have the size of those of the model to unlearn; h⁻ leaves out the rows of D_u,
+        or learns their corrected labels.
         """
-        models, optimiser = self._fresh()
-        for epoch in count():
-            orders = self._orders(epoch, without=without and not self._corrects)
-            self._train(models, optimiser, orders, self._labels[without])
-            yield models.copy()
+        chosen = self.models.with_prefix()
+        for places in torch.split(self._orders(epoch), self._agreement.training.batch, dim=1):
+            logits, both = self._logits(self.models, self._at(places)), places.repeat(2, 1)
+            truth, learns = self._labels.gather(1, both), self._learns.gather(1, both)
+            weights = None if self._weights is None else self._weights.gather(1, both).flatten()
+            losses = self._target.loss(logits.flatten(0, 1), truth.flatten(), "none", weights)
+            sums = (losses.view(truth.shape) * learns).sum(dim=1)
+            self._optimiser.zero_grad()
+            (sums / learns.sum(dim=1).clamp(min=1.0)).sum().backward(inputs=chosen)  # type: ignore[no-untyped-call]
+            self._optimiser.step()
 
-    @staticmethod
-    def outputs(models: Ensemble, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The logits of ``models``, [N, rows, classes], on each of ``inputs``.
+    def outputs(self, models: Ensemble, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits of h⁺ and h⁻ in ``models``, [N, rows, classes] each.
 
-        ``inputs`` are embeddings of rows, [N, rows, width] each.
+        ``inputs`` are embeddings of rows, [N, rows, width].
         """
         with torch.no_grad():
-            return [models([each]) for each in inputs]
+            plus, minus = torch.split(self._logits(models, inputs), len(inputs))
+        return plus, minus
 
-    def _train(
-        self, models: Ensemble, optimiser: torch.optim.Optimizer, orders: Tensor, labels: Tensor
-    ) -> None:
-        """One epoch in the given orders, [N, rows], with the ``labels`` of D, [N, rows]."""
-        chosen = models.with_prefix()
-        for places in torch.split(orders, self._agreement.training.batch, dim=1):
-            logits, truth = models([self._at(places)]), labels.gather(1, places)
-            weights = None if self._weights is None else self._weights.gather(1, places).flatten()
-            flat = logits.flatten(0, 1)
-            losses = self._target.loss(flat, truth.flatten(), "none", weights)
-            optimiser.zero_grad()
-            losses.view(truth.shape).mean(dim=1).sum().backward(inputs=chosen)  # type: ignore[no-untyped-call]
-            optimiser.step()
+    @staticmethod
+    def _logits(models: Ensemble, inputs: Tensor) -> Tensor:
+        """The logits of ``models``, [2 N, rows, classes], on embeddings [N, rows, width]."""
+        return models.part("perceptron", inputs.repeat(2, 1, 1))
 
-    def _orders(self, epoch: int, *, without: bool) -> Tensor:
-        """Random orders of the training rows, without D_u where wanted, [N, rows].
-
-        The remaining rows have the same order with and without D_u.
-        """
+    def _orders(self, epoch: int) -> Tensor:
+        """Random orders of the training rows, [N, rows]."""
         orders = []
-        for stream, forgotten in zip(self._streams, self._forgotten, strict=True):
+        for stream in self._streams:
             seed = torch_seed(self._agreement.seed, "reference order", stream, epoch)
             generator = torch.Generator().manual_seed(seed)
-            order = torch.randperm(self._embeddings.shape[1], generator=generator)
-            orders.append(order[~torch.isin(order, forgotten)] if without else order)
+            orders.append(torch.randperm(self._embeddings.shape[1], generator=generator))
         return torch.stack(orders)
 
     def _at(self, places: Tensor) -> Tensor:
@@ -247,8 +238,8 @@ class _ReferenceTops:
             1, places[..., None].expand(-1, -1, self._embeddings.shape[2])
         )
 
-    def _fresh(self) -> tuple[Ensemble, torch.optim.Optimizer]:
-        """Fresh tops, the same in every call, and their optimiser."""
+    def _fresh(self) -> Ensemble:
+        """Fresh top models; h⁺ and h⁻ of a model are the same."""
         agreed = self._agreement
         hidden = agreed.top.hidden if isinstance(agreed.top, MlpTop) else ()
         width, classes = self._embeddings.shape[2], len(agreed.labels.classes)
@@ -256,12 +247,6 @@ class _ReferenceTops:
         def build() -> ConcatHead:
             return ConcatHead([width], hidden, classes)
 
-        models = Ensemble.of(
-            [
-                build_seeded(torch_seed(agreed.seed, "reference weights", stream), build).to(
-                    self._embeddings.dtype
-                )
-                for stream in self._streams
-            ]
-        )
-        return models, torch.optim.Adam(models.with_prefix(), TOP_RATE)
+        seeds = [torch_seed(agreed.seed, "reference weights", each) for each in self._streams]
+        networks = [build_seeded(seed, build).to(self._embeddings.dtype) for seed in seeds * 2]
+        return Ensemble.of(networks)
