@@ -83,51 +83,34 @@ class EpochChoice:
     """Chooses the epoch of their training after which h⁺ and h⁻ are used, while they are trained.
 
     What a model remembers is the mean probability of the labels of rows that it learned, minus that
-    of rows that it has not seen. If h⁺ remembers more than the model after the ``planned`` epochs,
-    it is used as it was after the one of these after which the two were most nearly equal. Both are
-    measured on the same rows, so that how hard a row is cancels. The mean of log-probabilities
-    would be that of the few rows of which a model is wrongly sure, with a large standard error.
-
-    Else h⁺ may remember less, which a sample of rows is too small to show. So h⁺ is trained on
-    while it is less confident than the model on unseen rows, and the last such epoch is used, or
-    the last of the ``planned`` ones.
-
-    Attributes:
-        ended: whether no further epoch can be chosen.
+    of rows that it has not seen. If h⁺ remembers more than the model after the last epoch, it is
+    used as it was after the epoch after which the two were most nearly equal; else as it is after
+    the last one. Both are measured on the same rows, so that how hard a row is cancels. The mean of
+    log-probabilities would be that of the few rows of which a model is wrongly sure, with a large
+    standard error.
     """
 
-    def __init__(self, model: Known, labels: Known, planned: int) -> None:
+    def __init__(self, model: Known, labels: Known) -> None:
         """Compare h⁺ with ``model``.
 
         Args:
             model: the logits of the model, of learned and of unseen rows, ``[rows, classes]`` each.
             labels: the label of each of these rows, ``[rows]`` each.
-            planned: the number of epochs of the training.
         """
-        self._labels, self._planned = labels, planned
-        self._known = _label_probabilities(model, labels)
-        self._wanted = confidence(model[1])
-        self._epochs, self._least = 0, math.inf
-        self.ended = False
+        self._labels, self._known = labels, _label_probabilities(model, labels)
+        self._least = math.inf
 
-    def suits(self, reference: Known) -> bool:
+    def suits(self, reference: Known, *, last: bool) -> bool:
         """Return whether h⁺ after one more epoch suits better than after all epochs before.
 
-        ``reference`` are its logits of learned and of unseen rows, ``[rows, classes]`` each.
+        Args:
+            reference: its logits of learned and of unseen rows, ``[rows, classes]`` each.
+            last: whether no epoch follows.
         """
-        if self.ended:
-            return False
-        self._epochs += 1
-        if self._epochs > self._planned:
-            self.ended = confidence(reference[1]) > self._wanted
-            return not self.ended
         excess, error = self._excess(reference)
         nearest, self._least = abs(excess) < self._least, min(abs(excess), self._least)
-        if self._epochs < self._planned:
-            return nearest
         remembers_more = excess > SIGNIFICANT * error
-        self.ended = remembers_more or confidence(reference[1]) > self._wanted
-        return nearest or not remembers_more
+        return nearest or (last and not remembers_more)
 
     def _excess(self, reference: Known) -> tuple[float, float]:
         """What h⁺ remembers above the model, and the standard error; infinite if unknown."""
@@ -138,11 +121,6 @@ class EpochChoice:
             return excess, math.inf
         variance = sum(each.var().item() / len(each) for each in (learned, unseen))
         return excess, math.sqrt(variance)
-
-
-def confidence(logits: Tensor) -> float:
-    """Return the mean probability of the most probable class; ``logits``: ``[rows, classes]``."""
-    return softmax(logits, dim=1).max(dim=1).values.mean().item()
 
 
 def _label_probabilities(logits: Known, labels: Known) -> list[Tensor]:

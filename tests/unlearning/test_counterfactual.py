@@ -1,15 +1,12 @@
 """The counterfactual constraint: targets and scores by hand, and their limits."""
 
 import math
-from collections.abc import Sequence
 
 import pytest
 import torch
 
 from unlearning.counterfactual import (
     EpochChoice,
-    Known,
-    confidence,
     counterfactual_targets,
     label_scores,
     label_shortfalls,
@@ -107,20 +104,14 @@ def known(*means: float, spread: float = 0.1, rows: int = 8) -> list[torch.Tenso
     return [torch.stack([right, 1 - right], dim=1).log() for right in each]
 
 
-def epoch_of(
-    learned: list[torch.Tensor], unseen: list[torch.Tensor], planned: int | None = None
-) -> int:
+def epoch_of(learned: list[torch.Tensor], unseen: list[torch.Tensor]) -> int:
     """The epoch for h⁺ with these outputs; the model gives each label a probability of 1/2."""
     rows = (len(learned[0]), len(unseen[0]))
     labels = (torch.zeros(rows[0], dtype=torch.long), torch.zeros(rows[1], dtype=torch.long))
     model = (torch.zeros(rows[0], 2), torch.zeros(rows[1], 2))
-    references = list(zip(learned, unseen, strict=True))
-    return chosen_epoch(EpochChoice(model, labels, planned or len(references)), references)
-
-
-def chosen_epoch(choice: EpochChoice, references: Sequence[Known]) -> int:
-    """The last epoch, from 0, after which h⁺ suits better than before."""
-    return [epoch for epoch, each in enumerate(references) if choice.suits(each)][-1]
+    choice, last = EpochChoice(model, labels), len(learned) - 1
+    found = enumerate(zip(learned, unseen, strict=True))
+    return [epoch for epoch, each in found if choice.suits(each, last=epoch == last)][-1]
 
 
 def test_references_that_remember_more_are_used_as_they_were_when_they_remembered_as_much() -> None:
@@ -151,36 +142,3 @@ def test_references_are_used_after_the_last_epoch_if_no_error_is_known(count: in
     many, few = known(0.5, 0.8), [torch.zeros(count, 2)] * 2
     assert epoch_of(many, few) == 1
     assert epoch_of(few, many) == 1
-
-
-def surest(*means: float) -> list[torch.Tensor]:
-    """Logits whose mean probability of the most probable class is each of ``means``."""
-    return [torch.tensor([[mean, 1 - mean], [1 - mean, mean]]).log() for mean in means]
-
-
-def extended(*means: float, planned: int) -> int:
-    """The epoch for h⁺ of these confidences; the model has .7, and memory is equal."""
-    labels, none = torch.tensor([0, 0]), torch.zeros(0, dtype=torch.long)
-    references = [(torch.zeros(0, 2), each) for each in surest(*means)]
-    choice = EpochChoice((torch.zeros(0, 2), surest(0.7)[0]), (none, labels), planned)
-    return chosen_epoch(choice, references)
-
-
-def test_references_are_trained_on_until_they_are_as_confident_as_the_model() -> None:
-    assert extended(0.5, 0.6, 0.65, 0.69, 0.71, 0.6, planned=2) == 3
-    assert extended(0.5, 0.6, 0.71, planned=2) == 1
-    assert extended(0.5, 0.6, 0.65, planned=2) == 2  # the last one
-
-
-def test_references_that_are_more_confident_after_the_planned_epochs_are_not_trained_on() -> None:
-    """A model that is fitted together with others, for longer, has the same epoch as alone."""
-    assert extended(0.5, 0.71, 0.69, 0.69, planned=2) == extended(0.5, 0.71, planned=2) == 1
-
-
-def test_references_that_remember_more_are_not_trained_on() -> None:
-    assert epoch_of(known(0.5, 0.6, 0.8, 0.5), known(0.45, 0.59, 0.55, 0.5), planned=3) == 1
-
-
-def test_confidence_is_the_mean_probability_of_the_most_probable_class() -> None:
-    rows = torch.cat([logits(0.7, 0.2, 0.1), logits(0.1, 0.4, 0.5)])
-    assert confidence(rows) == pytest.approx(0.6)

@@ -38,8 +38,7 @@ from protocol import vfl_pb2
 from unlearning.counterfactual import EpochChoice, counterfactual_targets, label_scores
 
 STREAM: Final = "reference of fedora"  # random stream of the reference models
-TOP_RATE: Final = 2e-3  # learning rate of the reference tops, which adam carries out
-MOST_EPOCHS: Final = 3  # of the reference tops, as a multiple of those of the training
+TOP_RATE: Final = 6e-3  # learning rate of the reference tops, which adam carries out
 # Rows of D_r that tell how well the model and h⁺ remember rows: the largest of these numbers that
 # is at most half of the validation rows.
 SAMPLED: Final = (256, 128, 64, 32)
@@ -131,27 +130,25 @@ def _fit_like_the_model(
         references: h⁺ and h⁻ of each model.
         others: the reference's embeddings of the validation rows, [N, rows, width].
     """
-    planned = run.agreement.training.epochs
     choices = []
     for kept, validated, sets in zip(own.kept, own.validated, run.sets, strict=True):
         rows = (sets.retain[: len(kept)], sets.validation[: len(validated)])
         labels = (run.learned_labels[rows[0]], run.learned_labels[rows[1]])
-        choices.append(EpochChoice((kept, validated), labels, planned))
+        choices.append(EpochChoice((kept, validated), labels))
     remembered = references.first_of_retain(len(own.kept[0]))
     chosen = references.models.copy()
-    run.progress.phase(STREAM, MOST_EPOCHS * planned)
-    for epoch in range(MOST_EPOCHS * planned):
+    epochs = run.agreement.training.epochs
+    run.progress.phase(STREAM, epochs)
+    for epoch in range(epochs):
         references.fit(epoch)
         run.progress.step()
         learned, unseen = (
             references.outputs(references.models, each)[0] for each in (remembered, others)
         )
         for number, choice in enumerate(choices):
-            if choice.suits((learned[number], unseen[number])):
+            if choice.suits((learned[number], unseen[number]), last=epoch == epochs - 1):
                 chosen.copy_model(references.models, number)
                 chosen.copy_model(references.models, number + len(choices))
-        if all(choice.ended for choice in choices):
-            break
     return chosen
 
 
