@@ -4,10 +4,9 @@
    with a local start. No label and no row of D_u takes part.
 2. The embeddings of D_r, D_u and of the rows of a validation cross once.
 3. The active party alone fits two top models from one initialisation, in the same batches: h⁺ on D
-   and h⁻ on D_r. Both are used as they were after the epoch after which h⁺ was most like the model
-   (``EpochChoice``).
-   The number of epochs of the training would not do: the embeddings of the model learned from
-   labels, which those of step 2 did not, and earlier requests trained it further.
+   and h⁻ on D_r. The model may have been trained further by earlier requests, so the learning rate
+   is a high one. Where h⁺ then remembers more than the model, both are used as they were after the
+   epoch after which it remembered most nearly as much (``EpochChoice``).
 4. The targets follow from the outputs of both, and of the model to unlearn, on D_u
    (``unlearning/counterfactual.py``).
 5. The same on validation rows, which no model has learned, tells how far the model to unlearn is
