@@ -112,6 +112,8 @@ class OrderCheck:
             sizes = {largest_batch(self._agreement)}
             sizes |= set() if learns else {largest_reading(self._agreement)}
             sizes |= {size for each in self._orders for size in each.passes}
+            if any(each.halves for each in self._orders):
+                sizes.add(-(-len(self._state.rows.select(request.rows)) // 2))
             if request.size not in sizes:
                 raise _refusal(f"batches of {request.size} rows in index order", _listed(sizes))
         self._state.batches.rows_of(request)

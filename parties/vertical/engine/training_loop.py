@@ -202,11 +202,12 @@ class TrainingLoop:
     ) -> Iterator[vfl_pb2.BatchRequest]:
         """Requests that read a row set in index order, with as many rows as a message may have.
 
-        With ``most``, one request for the first ``most`` rows, if the row set has more.
+        With ``most``, only requests for the first ``most`` rows. A message has ``most`` rows, or as
+        many as it may have: then the last one may have further rows.
         """
         count, size = self.row_count(rows), largest_reading(self._agreement)
-        if most is not None and most < min(count, size):
-            count = size = most
+        if most is not None and most < count:
+            count, size = most, min(most, size)
         yield from ordered_requests(rows, count, size)
 
     def run_epoch(
@@ -278,8 +279,8 @@ class TrainingLoop:
     def read(self, rows: vfl_pb2.Rows, task: vfl_pb2.Task, most: int | None = None) -> RowOutputs:
         """Compute logits and embeddings of a row set in index order; no parameter changes.
 
-        With ``most``, only the first ``most`` rows are read, if a message may have as many. If an
-        output is not finite in a task that may diverge, ``diverged`` is set.
+        With ``most``, only the first ``most`` rows are read. If an output is not finite in a task
+        that may diverge, ``diverged`` is set.
 
         Returns:
             Logits [rows, classes] and embeddings [rows, total_width].
@@ -297,7 +298,8 @@ class TrainingLoop:
                 embeddings.append(torch.cat(self._embeddings(), dim=1))
             self._party.progress.step()
         self.diverged |= not all_within(parts, math.inf)
-        return RowOutputs(torch.cat(parts), torch.cat(embeddings) if embeddings else torch.empty(0))
+        found = torch.cat(embeddings) if embeddings else torch.empty(0)
+        return RowOutputs(torch.cat(parts)[:most], found[:most])
 
     def _run_steps(
         self,

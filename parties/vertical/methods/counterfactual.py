@@ -2,11 +2,12 @@
 
 1. Every party alone fits a fresh bottom model to codes of its own remaining rows, as in a training
    with a local start. No label and no row of D_u takes part.
-2. The embeddings of D_r, D_u and of the rows of a validation cross once.
-3. The active party alone fits two top models from one initialisation, in the same batches: h⁺ on D
-   and h⁻ on D_r. The model may have been trained further by earlier requests, so the learning rate
-   is a high one. Where h⁺ then remembers more than the model, both are used as they were after the
-   epoch after which it remembered most nearly as much (``EpochChoice``).
+2. The embeddings of half of D_r, of D_u and of the rows of a validation cross once.
+3. The active party alone fits two top models from one initialisation, in the same batches: h⁺ on
+   these rows of D_r and on D_u, and h⁻ on those of D_r alone. The model may have been trained
+   further by earlier requests, so the learning rate is a high one. Where h⁺ then remembers more
+   than the model, both are used as they were after the epoch after which it remembered most nearly
+   as much (``EpochChoice``).
 4. The targets follow from the outputs of both, and of the model to unlearn, on D_u
    (``unlearning/counterfactual.py``).
 5. The same on validation rows, which no model has learned, tells how far the model to unlearn is
@@ -97,7 +98,7 @@ def _sampled(validated: int) -> int:
 
 
 def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
-    references = References(run, run.embeddings(vfl_pb2.TRAIN_ROWS))
+    references = References(run, max(_half(run), len(own.kept[0])))
     others = run.embeddings(vfl_pb2.VALIDATION, len(own.validated[0]))
     chosen = _fit_like_the_model(run, own, references, others)
     counted = remaining_classes(run, len(own.validated[0]))
@@ -116,6 +117,11 @@ def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
         for target, logits, sets in zip(targets, own.validated, run.sets, strict=True)
     ]
     return CounterfactualTargets(forgotten, [each.mean().item() for each in divergences])
+
+
+def _half(run: VerticalRun) -> int:
+    """Half of the rows of D_r, rounded up."""
+    return -(-run.row_count(vfl_pb2.RETAIN) // 2)
 
 
 def _fit_like_the_model(
@@ -156,37 +162,46 @@ class References:
 
     Attributes:
         models: h⁺ of all N models, and then h⁻ of all N models.
+        labels: the label of each row that one of them learns, [2 N, rows]: rows of D_r, then D_u.
+        learns: 1 for the rows that a model learns, and 0 for the others, [2 N, rows].
     """
 
-    def __init__(self, run: VerticalRun, embeddings: Tensor) -> None:
-        """Use the ``embeddings`` of all training rows, [N, rows, width], in index order."""
-        self._agreement, self._embeddings, self._target = run.agreement, embeddings, run.target
-        self._streams = run.streams(STREAM)
-        train = [torch.from_numpy(sets.train) for sets in run.sets]
-        learned = [run.learned_labels[rows] for rows in train]
-        self._labels = torch.stack([*learned, *(run.labels[rows] for rows in train)])
-        weights = [run.weights_of(sets.train) for sets in run.sets]
+    def __init__(self, run: VerticalRun, count: int) -> None:
+        """Read the embeddings of the first ``count`` rows of D_r, in index order, and of D_u.
+
+        The common order of the rows is random, so that the first rows are a random part of D_r.
+        """
+        self._agreement, self._target, self._streams = (
+            run.agreement,
+            run.target,
+            run.streams(STREAM),
+        )
+        read = [run.embeddings(vfl_pb2.RETAIN, count), run.embeddings(vfl_pb2.FORGOTTEN)]
+        self._retained = read[0].shape[1]  # the number of rows of D_r; those of D_u follow
+        self._embeddings = torch.cat(read, dim=1)  # [N, rows, width]
+        rows = [np.concatenate([sets.retain[:count], sets.forgotten]) for sets in run.sets]
+        learned = [run.learned_labels[each] for each in rows]
+        self.labels = torch.stack([*learned, *(run.labels[each] for each in rows)])
+        weights = [run.weights_of(each) for each in rows]
         known = [each for each in weights if each is not None]
         self._weights = torch.stack(known * 2) if known else None
-        found = [np.searchsorted(sets.train, sets.forgotten) for sets in run.sets]
-        self._forgotten = torch.from_numpy(np.stack(found))
-        places = [np.searchsorted(sets.train, sets.retain) for sets in run.sets]
-        self._retain = torch.from_numpy(np.stack(places))
-        # 1 for the rows that a model learns, [2 N, rows].
-        self._learns = torch.ones(self._labels.shape, dtype=embeddings.dtype)
-        if not run.sets[0].corrects:
-            self._learns[len(train) :].scatter_(1, self._forgotten, 0.0)
+        self.learns = torch.ones(self.labels.shape, dtype=self._embeddings.dtype)
+        if run.sets[0].corrects:  # D_u is a part of D_r as well, but is learned once
+            twice = [np.isin(sets.retain[:count], sets.forgotten) for sets in run.sets]
+            self.learns[:, : self._retained][torch.from_numpy(np.stack(twice * 2))] = 0.0
+        else:
+            self.learns[len(rows) :, self._retained :] = 0.0
         self.models = self._fresh()
         self._optimiser = torch.optim.Adam(self.models.with_prefix(), TOP_RATE)
 
     @property
     def forgotten(self) -> Tensor:
         """The embeddings of each model's D_u, [N, forgotten, width]."""
-        return self._at(self._forgotten)
+        return self._embeddings[:, self._retained :]
 
     def first_of_retain(self, count: int) -> Tensor:
         """The embeddings of the first ``count`` rows of each model's D_r, [N, count, width]."""
-        return self._at(self._retain[:, :count])
+        return self._embeddings[:, :count]
 
     def fit(self, epoch: int) -> None:
         """Train the models for an ``epoch``, counted from 0.
@@ -197,7 +212,7 @@ class References:
         chosen = self.models.with_prefix()
         for places in torch.split(self._orders(epoch), self._agreement.training.batch, dim=1):
             logits, both = self._logits(self.models, self._at(places)), places.repeat(2, 1)
-            truth, learns = self._labels.gather(1, both), self._learns.gather(1, both)
+            truth, learns = self.labels.gather(1, both), self.learns.gather(1, both)
             weights = None if self._weights is None else self._weights.gather(1, both).flatten()
             losses = self._target.loss(logits.flatten(0, 1), truth.flatten(), "none", weights)
             sums = (losses.view(truth.shape) * learns).sum(dim=1)
@@ -220,7 +235,7 @@ class References:
         return models.part("perceptron", inputs.repeat(2, 1, 1))
 
     def _orders(self, epoch: int) -> Tensor:
-        """Random orders of the training rows, [N, rows]."""
+        """Random orders of the rows, [N, rows]."""
         orders = []
         for stream in self._streams:
             seed = torch_seed(self._agreement.seed, "reference order", stream, epoch)

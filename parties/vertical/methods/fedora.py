@@ -197,6 +197,7 @@ class FedOraMethod(MethodDefaults):
             scales=plan.start == "redrawn",
             batches=tuple(batches),
             passes=_passes(plan),
+            halves=plan.policy == "counterfactual" and plan.score,
             shrinks=tuple(each.pair for each in _shrinks(plan)),
             primal=_primal_limits(plan, training),
             proximal=plan.proximal,

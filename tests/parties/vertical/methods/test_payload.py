@@ -95,11 +95,12 @@ def test_fedora(split_model: SplitModel) -> None:
     payload_sent = payload_of(split_model, lambda: run_fedora(split_model, 1.0, 0.0))
     both_ways = plan.iterations * len(rows.forgotten) + sum(batches)
     # Two evaluations: of the original model, and of the last one. The counterfactual targets need
-    # the outputs on D_u and on a sample of D_r, and the codes of all training and validation rows
-    # once.
+    # the outputs on D_u and on a sample of D_r, and the codes of half of D_r, of D_u and of the
+    # validation rows once.
     sample = min(SAMPLED[-1], len(rows.retain))  # few validation rows: the smallest sample
     assert len(rows.validation) < 2 * SAMPLED[-1]
-    targets = len(rows.forgotten) + sample + len(rows.train) + len(rows.validation)
+    codes = max(ceil(len(rows.retain) / 2), sample) + len(rows.forgotten) + len(rows.validation)
+    targets = len(rows.forgotten) + sample + codes
     assert payload_sent == formula(both_ways, rows_shown=2 * len(rows.validation) + targets)
 
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from three_parties import open_split_model, start_training
 
-from parties.vertical.engine.requests import select_request_rows
-from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.engine.requests import next_labels, select_request_rows
 from parties.vertical.methods.counterfactual import References
 from parties.vertical.methods.network_run import NetworkRun
 from protocol import vfl_pb2
@@ -14,11 +14,19 @@ from protocol import vfl_pb2
 FORGETS = {"unlearn": ({"name": "some", "classes": ["a", "b", "c"], "fraction": 0.3},)}
 
 
-def fitted(
-    split_model: SplitModel, embeddings: torch.Tensor, probe: torch.Tensor
-) -> list[torch.Tensor]:
-    """The outputs of h⁺ and h⁻, trained for two epochs on ``embeddings``, on those of ``probe``."""
-    references = References(NetworkRun(split_model), embeddings)
+COUNT = 64  # rows of D_r that the reference models learn: a number that every party accepts
+
+
+class Changed(NetworkRun):
+    """A run in which the rows of D_u have other embeddings."""
+
+    def embeddings(self, rows: vfl_pb2.Rows, most: int | None = None) -> torch.Tensor:
+        return super().embeddings(rows, most) + float(rows == vfl_pb2.FORGOTTEN)
+
+
+def fitted(run: NetworkRun, probe: torch.Tensor) -> list[torch.Tensor]:
+    """The outputs of h⁺ and h⁻, trained for two epochs, on the embeddings ``probe``."""
+    references = References(run, COUNT)
     for epoch in range(2):
         references.fit(epoch)
     return list(references.outputs(references.models, probe))
@@ -31,14 +39,31 @@ def test_reference_without_the_forgotten_rows_depends_on_none_of_them(tmp_path: 
         )
         start_training(split_model, "original")
         split_model.forget(chosen.rows)
-        run = NetworkRun(split_model)
-        (sets,) = run.sets
-        embeddings = run.embeddings(vfl_pb2.TRAIN_ROWS)
-        before = fitted(split_model, embeddings, embeddings)
-        changed = embeddings.clone()
-        changed[0, torch.isin(torch.from_numpy(sets.train), torch.from_numpy(sets.forgotten))] += 1
-        split_model.learned_labels[sets.forgotten] = 0
-        after = fitted(split_model, changed, embeddings)
+        probe = NetworkRun(split_model).embeddings(vfl_pb2.TEST)
+        before = fitted(NetworkRun(split_model), probe)
+        split_model.learned_labels[split_model.rows.forgotten] = 0
+        after = fitted(Changed(split_model), probe)
     assert not torch.equal(before[0], before[1])
     assert not torch.equal(before[0], after[0])
     assert torch.equal(before[1], after[1])
+
+
+def test_corrected_rows_are_learned_once_by_both(tmp_path: Path) -> None:
+    """Each with the labels that it is to learn, wherever the rows stand in D_r."""
+    corrects = {"unlearn": ({**FORGETS["unlearn"][0], "corrects": True},)}
+    with open_split_model(tmp_path, **corrects) as (split_model, _):
+        (chosen,) = select_request_rows(
+            split_model.party, split_model.state.features.rows, split_model.rows, split_model.labels
+        )
+        start_training(split_model, "original")
+        wrong = chosen.mislabelled
+        right = (split_model.labels[wrong] + 1) % 3
+        split_model.correct(wrong, next_labels(right.numpy(), "abc"), right.numpy())
+        run = NetworkRun(split_model)
+        references = References(run, COUNT)
+        rows = np.concatenate([split_model.rows.retain[:COUNT], split_model.rows.forgotten])
+        learned = references.learns.bool()
+    for number, labels in enumerate((split_model.learned_labels, split_model.labels)):
+        taken = learned[number].numpy()
+        assert sorted(rows[taken]) == sorted(set(rows))
+        assert torch.equal(references.labels[number][learned[number]], labels[rows[taken]])
