@@ -107,10 +107,7 @@ def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
             counterfactual_targets(*each)
             for each in zip(logits, *references.outputs(chosen, inputs), strict=True)
         ]
-        for logits, inputs in (
-            (own.forgotten, references.forgotten),
-            (own.validated, others),
-        )
+        for logits, inputs in ((own.forgotten, references.forgotten), (own.validated, others))
     )
     divergences = [
         -label_scores(target, logits, run.labels[sets.validation[: len(logits)]])[counted]
@@ -169,13 +166,11 @@ class References:
     def __init__(self, run: VerticalRun, count: int) -> None:
         """Read the embeddings of the first ``count`` rows of D_r, in index order, and of D_u.
 
-        The common order of the rows is random, so that the first rows are a random part of D_r.
+        The common order of the rows is random, so that the first rows are a random part of D_r;
+        rows that joined in a later training follow the others.
         """
-        self._agreement, self._target, self._streams = (
-            run.agreement,
-            run.target,
-            run.streams(STREAM),
-        )
+        self._agreement, self._streams = run.agreement, run.streams(STREAM)
+        self._target = run.target
         read = [run.embeddings(vfl_pb2.RETAIN, count), run.embeddings(vfl_pb2.FORGOTTEN)]
         self._retained = read[0].shape[1]  # the number of rows of D_r; those of D_u follow
         self._embeddings = torch.cat(read, dim=1)  # [N, rows, width]
