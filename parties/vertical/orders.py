@@ -19,7 +19,7 @@ from parties.vertical.engine.features import planned_backdoor
 from parties.vertical.engine.local_model import TaskState
 from parties.vertical.engine.optimiser import UpdateRule, first_rule, fit_rule
 from parties.vertical.engine.party_state import LocalFit, PartyState
-from parties.vertical.engine.rows import Sample
+from parties.vertical.engine.rows import Sample, part_of
 from parties.vertical.engine.train import release_noise
 from parties.vertical.engine.training_loop import largest_batch, largest_reading
 from parties.vertical.methods.orders import Orders, Start, training_orders
@@ -112,8 +112,9 @@ class OrderCheck:
             sizes = {largest_batch(self._agreement)}
             sizes |= set() if learns else {largest_reading(self._agreement)}
             sizes |= {size for each in self._orders for size in each.passes}
-            if any(each.halves for each in self._orders):
-                sizes.add(-(-len(self._state.rows.select(request.rows)) // 2))
+            if request.size not in sizes:
+                count = len(self._state.rows.select(request.rows))
+                sizes |= {part_of(share, count) for each in self._orders for share in each.shares}
             if request.size not in sizes:
                 raise _refusal(f"batches of {request.size} rows in index order", _listed(sizes))
         self._state.batches.rows_of(request)

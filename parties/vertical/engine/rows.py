@@ -284,6 +284,11 @@ def shuffled_requests(
         )
 
 
+def part_of(share: float, count: int) -> int:
+    """The number of rows that are a ``share`` of ``count`` rows, rounded up."""
+    return ceil(share * count)
+
+
 def ordered_requests(rows: vfl_pb2.Rows, count: int, size: int) -> Iterator[vfl_pb2.BatchRequest]:
     """Yield the requests of one pass in index order over a row set of ``count`` rows."""
     for index in range(ceil(count / size)):

@@ -2,7 +2,7 @@
 
 1. Every party alone fits a fresh bottom model to codes of its own remaining rows, as in a training
    with a local start. No label and no row of D_u takes part.
-2. The embeddings of half of D_r, of D_u and of the rows of a validation cross once.
+2. The embeddings of three quarters of D_r, of D_u and of the rows of a validation cross once.
 3. The active party alone fits two top models from one initialisation, in the same batches: h⁺ on
    these rows of D_r and on D_u, and h⁻ on those of D_r alone. The model may have been trained
    further by earlier requests, so the learning rate is a high one. Where h⁺ then remembers more
@@ -32,6 +32,7 @@ from models.ensemble import Ensemble
 from models.initialisation import build_seeded
 from models.tops import ConcatHead
 from parties.common.shared_randomness import torch_seed
+from parties.vertical.engine.rows import part_of
 from parties.vertical.methods.local_start import FIT, train_local_start
 from parties.vertical.methods.run import VerticalRun
 from protocol import vfl_pb2
@@ -39,6 +40,7 @@ from unlearning.counterfactual import EpochChoice, counterfactual_targets, label
 
 STREAM: Final = "reference of fedora"  # random stream of the reference models
 TOP_RATE: Final = 6e-3  # learning rate of the reference tops, which adam carries out
+LEARNED: Final = 0.75  # share of D_r that the reference tops learn
 # Rows of D_r that tell how well the model and h⁺ remember rows: the largest of these numbers that
 # is at most half of the validation rows.
 SAMPLED: Final = (256, 128, 64, 32)
@@ -98,7 +100,8 @@ def _sampled(validated: int) -> int:
 
 
 def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
-    references = References(run, max(_half(run), len(own.kept[0])))
+    learned = part_of(LEARNED, run.row_count(vfl_pb2.RETAIN))
+    references = References(run, max(learned, len(own.kept[0])))
     others = run.embeddings(vfl_pb2.VALIDATION, len(own.validated[0]))
     chosen = _fit_like_the_model(run, own, references, others)
     counted = remaining_classes(run, len(own.validated[0]))
@@ -114,11 +117,6 @@ def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
         for target, logits, sets in zip(targets, own.validated, run.sets, strict=True)
     ]
     return CounterfactualTargets(forgotten, [each.mean().item() for each in divergences])
-
-
-def _half(run: VerticalRun) -> int:
-    """Half of the rows of D_r, rounded up."""
-    return -(-run.row_count(vfl_pb2.RETAIN) // 2)
 
 
 def _fit_like_the_model(

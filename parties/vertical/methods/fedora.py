@@ -37,6 +37,7 @@ from parties.vertical.engine.optimiser import UpdateRule, top_rule
 from parties.vertical.engine.train import share_correct
 from parties.vertical.engine.training_loop import HOLD, SentGradients
 from parties.vertical.methods.counterfactual import (
+    LEARNED,
     REFERENCE,
     SAMPLED,
     CounterfactualTargets,
@@ -197,7 +198,7 @@ class FedOraMethod(MethodDefaults):
             scales=plan.start == "redrawn",
             batches=tuple(batches),
             passes=_passes(plan),
-            halves=plan.policy == "counterfactual" and plan.score,
+            shares=(LEARNED,) if plan.policy == "counterfactual" and plan.score else (),
             shrinks=tuple(each.pair for each in _shrinks(plan)),
             primal=_primal_limits(plan, training),
             proximal=plan.proximal,

@@ -41,7 +41,8 @@ class Orders:
     batches: tuple[tuple[int, int], ...] = ()
     # Numbers of rows of a batch in index order, besides the largest batch.
     passes: tuple[int, ...] = ()
-    halves: bool = False  # whether such a batch may be the first half of a row set, rounded up
+    # Shares of a row set that such a batch may have.
+    shares: tuple[float, ...] = ()
     # Pairs of shares: how far bottom models and the top model move to fresh values.
     shrinks: tuple[tuple[float, float], ...] = ()
     ascent: float = 0.0  # largest step along the held gradient

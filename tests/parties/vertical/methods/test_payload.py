@@ -15,7 +15,7 @@ from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.rows import Sample
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.engine.train import TrainingPlan, train_epochs
-from parties.vertical.methods.counterfactual import SAMPLED
+from parties.vertical.methods.counterfactual import LEARNED, SAMPLED
 from parties.vertical.methods.cvfu import CvfuMethod
 from parties.vertical.methods.fine_tune import FineTuneMethod
 from parties.vertical.methods.gradient_ascent import GradientAscentMethod
@@ -95,12 +95,12 @@ def test_fedora(split_model: SplitModel) -> None:
     payload_sent = payload_of(split_model, lambda: run_fedora(split_model, 1.0, 0.0))
     both_ways = plan.iterations * len(rows.forgotten) + sum(batches)
     # Two evaluations: of the original model, and of the last one. The counterfactual targets need
-    # the outputs on D_u and on a sample of D_r, and the codes of half of D_r, of D_u and of the
-    # validation rows once.
+    # the outputs on D_u and on a sample of D_r, and the codes of a part of D_r, of D_u and of
+    # the validation rows once.
     sample = min(SAMPLED[-1], len(rows.retain))  # few validation rows: the smallest sample
     assert len(rows.validation) < 2 * SAMPLED[-1]
-    codes = max(ceil(len(rows.retain) / 2), sample) + len(rows.forgotten) + len(rows.validation)
-    targets = len(rows.forgotten) + sample + codes
+    learned = max(ceil(LEARNED * len(rows.retain)), sample)
+    targets = len(rows.forgotten) + sample + learned + len(rows.forgotten) + len(rows.validation)
     assert payload_sent == formula(both_ways, rows_shown=2 * len(rows.validation) + targets)
 
 
