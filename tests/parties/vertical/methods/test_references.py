@@ -7,6 +7,7 @@ import torch
 from three_parties import open_split_model, start_training
 
 from parties.vertical.engine.requests import next_labels, select_request_rows
+from parties.vertical.engine.training_loop import largest_reading
 from parties.vertical.methods.counterfactual import References
 from parties.vertical.methods.network_run import NetworkRun
 from protocol import vfl_pb2
@@ -67,3 +68,15 @@ def test_corrected_rows_are_learned_once_by_both(tmp_path: Path) -> None:
         taken = learned[number].numpy()
         assert sorted(rows[taken]) == sorted(set(rows))
         assert torch.equal(references.labels[number][learned[number]], labels[rows[taken]])
+
+
+def test_part_of_a_row_set_may_be_larger_than_a_message(tmp_path: Path) -> None:
+    limits = {"pass_rows": 2}
+    with open_split_model(tmp_path, limits=limits) as (split_model, _):
+        message = largest_reading(split_model.agreement)
+        start_training(split_model, "original")
+        run = NetworkRun(split_model, vfl_pb2.TRAIN)
+        whole = run.embeddings(vfl_pb2.TRAIN_ROWS)
+        count = message + 8
+        assert message < count < whole.shape[1] - 1
+        assert torch.equal(run.embeddings(vfl_pb2.TRAIN_ROWS, count), whole[:, :count])
