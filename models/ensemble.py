@@ -135,7 +135,7 @@ class Ensemble:
 
 def _is_perceptron(shape: nn.Module) -> TypeGuard[nn.Sequential]:
     return isinstance(shape, nn.Sequential) and all(
-        isinstance(each, nn.ReLU) or (isinstance(each, nn.Linear) and each.bias is not None)
+        type(each) is nn.ReLU or (type(each) is nn.Linear and each.bias is not None)
         for each in shape
     )
 
@@ -146,11 +146,11 @@ def _perceptron(shape: nn.Sequential, own: Mapping[str, Tensor], inputs: Tensor)
     ``vmap`` takes ten times as long as the operations themselves if the batches are small.
     """
     found = inputs
-    for name, layer in shape.named_children():
+    for number, layer in enumerate(shape):
         if isinstance(layer, nn.ReLU):
             found = torch.relu(found)
         else:
-            weight, bias = own[f"{name}.weight"], own[f"{name}.bias"]
+            weight, bias = own[f"{number}.weight"], own[f"{number}.bias"]
             found = torch.baddbmm(bias[:, None], found, weight.mT)
     return found
 

@@ -80,7 +80,7 @@ def label_shortfalls(log_targets: Tensor, logits: Tensor, labels: Tensor) -> Ten
 
 
 class EpochChoice:
-    """Chooses the epoch of their training after which h⁺ and h⁻ are used, while they are trained.
+    """Chooses, during the training of h⁺ and h⁻, the epoch after which both are used.
 
     What a model remembers is the mean probability of the labels of rows that it learned, minus that
     of rows that it has not seen. If h⁺ remembers more than the model after the last epoch, it is
@@ -101,10 +101,12 @@ class EpochChoice:
         self._least = math.inf
 
     def suits(self, reference: Known, *, last: bool) -> bool:
-        """Return whether h⁺ after one more epoch suits better than after all epochs before.
+        """Return whether h⁺ after this epoch replaces the one chosen so far.
+
+        Call it once for each epoch, in order.
 
         Args:
-            reference: its logits of learned and of unseen rows, ``[rows, classes]`` each.
+            reference: the logits of h⁺ of learned and of unseen rows, ``[rows, classes]`` each.
             last: whether no epoch follows.
         """
         excess, error = self._excess(reference)

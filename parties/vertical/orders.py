@@ -112,9 +112,10 @@ class OrderCheck:
             sizes = {largest_batch(self._agreement)}
             sizes |= set() if learns else {largest_reading(self._agreement)}
             sizes |= {size for each in self._orders for size in each.passes}
-            if request.size not in sizes:
-                count = len(self._state.rows.select(request.rows))
-                sizes |= {part_of(share, count) for each in self._orders for share in each.shares}
+            if request.size not in sizes and request.rows == vfl_pb2.RETAIN and not learns:
+                count, most = len(self._state.rows.retain), largest_reading(self._agreement)
+                shares = {share for each in self._orders for share in each.shares}
+                sizes |= {min(part_of(share, count), most) for share in shares}
             if request.size not in sizes:
                 raise _refusal(f"batches of {request.size} rows in index order", _listed(sizes))
         self._state.batches.rows_of(request)

@@ -202,8 +202,8 @@ class TrainingLoop:
     ) -> Iterator[vfl_pb2.BatchRequest]:
         """Requests that read a row set in index order, with as many rows as a message may have.
 
-        With ``most``, only requests for the first ``most`` rows. A message has ``most`` rows, or as
-        many as it may have: then the last one may have further rows.
+        With ``most``, only requests for the first ``most`` rows. If one message may not have as
+        many, the last request asks for rows beyond them as well, and ``read`` drops these.
         """
         count, size = self.row_count(rows), largest_reading(self._agreement)
         if most is not None and most < count:

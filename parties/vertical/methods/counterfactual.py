@@ -4,10 +4,10 @@
    with a local start. No label and no row of D_u takes part.
 2. The embeddings of three quarters of D_r, of D_u and of the rows of a validation cross once.
 3. The active party alone fits two top models from one initialisation, in the same batches: h⁺ on
-   these rows of D_r and on D_u, and h⁻ on those of D_r alone. The model may have been trained
-   further by earlier requests, so the learning rate is a high one. Where h⁺ then remembers more
-   than the model, both are used as they were after the epoch after which it remembered most nearly
-   as much (``EpochChoice``).
+   these rows of D_r and on D_u, and h⁻ on those of D_r alone. Earlier requests may have trained the
+   model further; with a low learning rate h⁺ would remember less than such a model, so the rate is
+   high. Where h⁺ then remembers more than the model, both are used as they were after the epoch
+   after which it remembered most nearly as much (``EpochChoice``).
 4. The targets follow from the outputs of both, and of the model to unlearn, on D_u
    (``unlearning/counterfactual.py``).
 5. The same on validation rows, which no model has learned, tells how far the model to unlearn is
@@ -200,7 +200,7 @@ class References:
         """Train the models for an ``epoch``, counted from 0.
 
         The batches have the size of those of the model to unlearn; h⁻ leaves out the rows of D_u,
-        or learns their corrected labels.
+        or learns their corrected labels. In a batch of D_u alone, only the momentum moves h⁻.
         """
         chosen = self.models.with_prefix()
         for places in torch.split(self._orders(epoch), self._agreement.training.batch, dim=1):

@@ -41,7 +41,7 @@ class Orders:
     batches: tuple[tuple[int, int], ...] = ()
     # Numbers of rows of a batch in index order, besides the largest batch.
     passes: tuple[int, ...] = ()
-    # Shares of a row set that such a batch may have.
+    # Shares of D_r that such a batch may have, if no gradient follows.
     shares: tuple[float, ...] = ()
     # Pairs of shares: how far bottom models and the top model move to fresh values.
     shrinks: tuple[tuple[float, float], ...] = ()

@@ -3,14 +3,17 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from three_parties import open_split_model, start_training
 
 from parties.vertical.engine.requests import next_labels, select_request_rows
+from parties.vertical.engine.rows import part_of
 from parties.vertical.engine.training_loop import largest_reading
-from parties.vertical.methods.counterfactual import References
+from parties.vertical.methods.counterfactual import LEARNED, References
 from parties.vertical.methods.network_run import NetworkRun
 from protocol import vfl_pb2
+from protocol.errors import Aborted
 
 FORGETS = {"unlearn": ({"name": "some", "classes": ["a", "b", "c"], "fraction": 0.3},)}
 
@@ -80,3 +83,22 @@ def test_part_of_a_row_set_may_be_larger_than_a_message(tmp_path: Path) -> None:
         count = message + 8
         assert message < count < whole.shape[1] - 1
         assert torch.equal(run.embeddings(vfl_pb2.TRAIN_ROWS, count), whole[:, :count])
+
+
+@pytest.mark.parametrize("rows", [vfl_pb2.RETAIN, vfl_pb2.TRAIN_ROWS])
+def test_parties_send_the_agreed_part_of_the_remaining_rows_only(
+    tmp_path: Path, rows: vfl_pb2.Rows
+) -> None:
+    with open_split_model(tmp_path, **FORGETS) as (split_model, _):
+        (chosen,) = select_request_rows(
+            split_model.party, split_model.state.features.rows, split_model.rows, split_model.labels
+        )
+        start_training(split_model, "original")
+        split_model.forget(chosen.rows)
+        run = NetworkRun(split_model)
+        count = part_of(LEARNED, run.row_count(rows))
+        if rows == vfl_pb2.RETAIN:
+            assert run.embeddings(rows, count).shape[1] == count
+            count += 1
+        with pytest.raises(Aborted, match=f"orders batches of {count} rows in index order"):
+            run.embeddings(rows, count)
