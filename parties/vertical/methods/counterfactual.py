@@ -2,7 +2,7 @@
 
 1. Every party alone fits a fresh bottom model to codes of its own remaining rows, as in a training
    with a local start. No label and no row of D_u takes part.
-2. The embeddings of three quarters of D_r, of D_u and of the rows of a validation cross once.
+2. The embeddings of three quarters of D_r, of D_u and of validation rows cross once.
 3. The active party alone fits two top models from one initialisation, in the same batches: h⁺ on
    these rows of D_r and on D_u, and h⁻ on those of D_r alone. Earlier requests may have trained the
    model further; with a low learning rate h⁺ would remember less than such a model, so the rate is
