@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from bench.ledger import at_most, shown, store
-from bench.pages import faults, pages, rendered
+from bench.pages import MOST_NAMED, faults, pages, rendered
 from bench.pairs import PairedRatio, alternate, paired_ratio
 from bench.records import MARK, Records
 from bench.scopes import SECTIONS, Section
@@ -309,6 +309,19 @@ def test_generated_mark_follows_the_code(planted: Records) -> None:
     after = changed(planted, "return r", "return 2 * r")
     assert "a table or a mark is not the recorded one: run make docs" in faults(fresh, after)
     assert faults(rendered(fresh, after), after) == []
+
+
+def test_mark_of_many_commits_names_the_record(planted: Records) -> None:
+    after = changed(planted, "return r", "return 2 * r")
+    first = after.rows["PSI: wall"]
+    for number in range(MOST_NAMED):
+        origin = replace(first.provenance, commit=f"abcdef{number}")
+        after.rows[f"PSI: {number}"] = replace(first, name=f"PSI: {number}", provenance=origin)
+    mark = rendered(STATE.replace("state", "state: psi"), after)
+    assert f"measured at {MOST_NAMED + 1} " in mark
+    assert f"commits (see {after.sections['psi'].path})" in mark
+    assert "abcdef" not in mark
+    assert faults(rendered(NUMBER + STATE.replace("state", "state: psi"), after), after) == []
 
 
 def test_mark_may_be_a_sentence_of_a_paragraph(planted: Records) -> None:

@@ -19,7 +19,7 @@ A writer of a page uses four comments; ``make docs`` fills in what three of them
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from bench.records import MARK, RecordedRow, Records
@@ -43,6 +43,7 @@ PICTURES = {  # section of the record from which each picture is drawn
     "exact-methods.png": "exact-methods",
 }
 NOTHING = "*No recorded figure.*"
+MOST_NAMED = 4  # commits that a mark names; the records name more
 HEADINGS = ("figure", "value", "wanted", "measured")
 
 
@@ -131,12 +132,22 @@ def _state(part: str, names: list[str], records: Records) -> str:
     shown = _origins(part, records, names)
     stale = [commit for name, own in shown.items() for commit in records.stale_commits(name, own)]
     if stale:
-        return f"*Figures of this section: {MARK} {', '.join(dict.fromkeys(stale))}.*"
+        return f"*Figures of this section: {_stale_text(stale, shown, records)}.*"
     if not any(shown.values()):
         return NOTHING
     commits = dict.fromkeys(each.commit for own in shown.values() for each in own)
     machines = dict.fromkeys(each.machine for own in shown.values() for each in own)
     return f"*Figures of this section: measured at {', '.join(commits)} ({'; '.join(machines)}).*"
+
+
+def _stale_text(stale: Iterable[str], shown: Iterable[str], records: Records) -> str:
+    """Name the commits of stale figures, or the records that name them if there are many."""
+    commits = list(dict.fromkeys(stale))
+    if len(commits) <= MOST_NAMED:
+        return f"{MARK} {', '.join(commits)}"
+    paths = dict.fromkeys(records.sections[name].path for name in shown)
+    listed = " and ".join(paths)
+    return f"measured at {len(commits)} commits (see {listed}), before their code changed again"
 
 
 def _origins(part: str, records: Records, names: list[str]) -> Mapping[str, list[Provenance]]:
@@ -175,7 +186,8 @@ def _faults_of(part: str, records: Records) -> Iterator[str]:
     marked = set(re.findall(r"[0-9a-f]{7,}\+?", " ".join(re.findall(rf"{MARK} ([^.*]+)", part))))
     for name, own in _origins(part, records, []).items():
         missing = [each for each in records.stale_commits(name, own) if each not in marked]
-        if missing and not ("an unknown commit" in missing and MARK in part):
+        generated = any(each[1] == "state" for each in BLOCK.finditer(part))
+        if missing and not generated and not ("an unknown commit" in missing and MARK in part):
             heading = part.partition("\n")[0]
             yield (
                 f"{heading!r} shows stale figures of {name!r} without the mark "
