@@ -318,8 +318,8 @@ def test_mark_of_many_commits_names_the_record(planted: Records) -> None:
         origin = replace(first.provenance, commit=f"abcdef{number}")
         after.rows[f"PSI: {number}"] = replace(first, name=f"PSI: {number}", provenance=origin)
     mark = rendered(STATE.replace("state", "state: psi"), after)
-    assert f"measured at {MOST_NAMED + 1} " in mark
-    assert f"commits (see {after.sections['psi'].path})" in mark
+    assert "measured with earlier versions of the program" in mark
+    assert f"their {MOST_NAMED + 1} commits are in {after.sections['psi'].path}" in mark
     assert "abcdef" not in mark
     assert faults(rendered(NUMBER + STATE.replace("state", "state: psi"), after), after) == []
 

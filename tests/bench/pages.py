@@ -146,8 +146,8 @@ def _stale_text(stale: Iterable[str], shown: Iterable[str], records: Records) ->
     if len(commits) <= MOST_NAMED:
         return f"{MARK} {', '.join(commits)}"
     paths = dict.fromkeys(records.sections[name].path for name in shown)
-    listed = " and ".join(paths)
-    return f"measured at {len(commits)} commits (see {listed}), before their code changed again"
+    listed, count = " and in ".join(paths), len(commits)
+    return f"measured with earlier versions of the program; their {count} commits are in {listed}"
 
 
 def _origins(part: str, records: Records, names: list[str]) -> Mapping[str, list[Provenance]]:

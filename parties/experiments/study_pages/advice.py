@@ -1,44 +1,91 @@
-"""The generated parts of docs/forgetting.md: a small table, and the sentences with figures."""
+"""The generated parts of docs/forgetting.md: small tables, and the sentences with figures."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from statistics import fmean, median
 from types import MappingProxyType
 from typing import Final
 
 from parties.experiments.population.audit import U_LIRA
 from parties.experiments.population.plan import ORIGINAL
-from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary, Spread
+from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary
 from parties.experiments.study_pages.checks import DUAL_OFF, FEDORA, LOCAL
-from parties.experiments.study_pages.figure import OTHER, kind_of
+from parties.experiments.study_pages.figure import EXACT, OTHER, kind_of
 
 VOTES: Final = ", votes"  # suffix of populations with a sum of votes, which allows few methods
-# Rows of the small table, with the names that it shows.
+SHORT: Final = "short Retrain"
+# Columns of the small tables, with the names that they show.
 SHOWN: Final[Mapping[str, str]] = MappingProxyType(
     {
-        ORIGINAL.name: "trained model, before the request",
+        ORIGINAL.name: "trained model",
         NULL: "Retrain",
-        LOCAL: "local Retrain (`retrain-local`, exact)",
-        "short Retrain": "short Retrain (`short-retrain`, exact)",
+        LOCAL: "`retrain-local`",
+        SHORT: "`short-retrain`",
         FEDORA: "**FedORA**",
-        DUAL_OFF: DUAL_OFF,
+        DUAL_OFF: "dual off",
         "fine-tune": "fine-tune",
         "early checkpoint, fine-tuned": "early checkpoint, fine-tuned",
     }
 )
-COLUMNS: Final = (
-    "data set", "method", "leak", "accuracy minus Retrain's", "trigger left",
-    "predictions changed", "rows",
-)  # fmt: skip
 LOSS: Final = 1.0  # of accuracy, in points: methods that lose more are no rivals
+Cell = Callable[[MethodSummary], str]
 
 
-def advice_table(found: Sequence[PopulationSummary]) -> str:
-    """Return the small table as Markdown: a few methods of every data set."""
-    lines = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+def leak_cell(own: MethodSummary) -> str:
+    """The leak, rounded; smaller differences count for nothing."""
+    return f"{_leak(own):.2f}"
+
+
+def accuracy_cell(own: MethodSummary) -> str:
+    """The accuracy minus Retrain's, in points."""
+    return "0" if own.name == NULL else _signed(own.gap.mean)
+
+
+def trigger_cell(own: MethodSummary) -> str:
+    """The trigger that is left, at least 0: below 0 it works by chance alone."""
+    if own.triggered is None:
+        return ""
+    left = max(own.triggered.mean, 0.0)
+    return f"{left:.{0 if left >= 9.95 else 1}f} %"
+
+
+def rows_cell(own: MethodSummary) -> str:
+    """The rows that are exchanged, relative to Retrain's."""
+    return f"{own.rows:.2f}"
+
+
+def advice_table(cell: Cell, found: Sequence[PopulationSummary]) -> str:
+    """Return a small table as Markdown: one figure of a few methods on every data set.
+
+    A data set on which no method has the figure is left out.
+    """
+    columns = ("data set", *SHOWN.values())
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     for place in _data_sets(found):
-        for at, (name, shown) in enumerate(SHOWN.items()):
-            where = f"**{place.name}**" if at == 0 else ""
-            lines.append(f"| {' | '.join([where, shown, *_cells(_row(place, name))])} |")
+        rows = [_row(place, name) for name in SHOWN]
+        cells = ["not measured" if own is None else cell(own) for own in rows]
+        if any(cell(own) for own in rows if own):
+            lines.append(f"| {' | '.join([place.name, *cells])} |")
     return "\n".join(lines)
+
+
+def exact_sentence(found: Sequence[PopulationSummary]) -> str:
+    """Return how much the measured leaks of methods that cannot leak differ from 0.5."""
+    leaks = [
+        _leak(own)
+        for place in _data_sets(found)
+        for own in place.methods
+        if kind_of(own) == EXACT and own.name in SHOWN
+    ]
+    if not leaks:
+        return "No exact method is measured."
+    every = [own.auc[U_LIRA] for place in _data_sets(found) for own in place.methods]
+    width = median(each.high - each.low for each in every)
+    return (
+        f"Retrain, `retrain-local` and `short-retrain` never see the rows, so their leak is 0.5. "
+        f"Their measured leaks of {min(leaks):.2f} to {max(leaks):.2f} show the error of the "
+        f"measurement: half of its 95 % intervals over seeds are wider than {width:.2f}."
+    )
 
 
 def local_sentence(found: Sequence[PopulationSummary]) -> str:
@@ -46,12 +93,9 @@ def local_sentence(found: Sequence[PopulationSummary]) -> str:
     gaps = {place.name: own.gap.mean for place in _data_sets(found) if (own := _row(place, LOCAL))}
     if not gaps:
         return "`retrain-local` is not measured."
-    listed = "; ".join(f"{name} {_signed(gap)}" for name, gap in gaps.items())
-    far = [name for name, gap in gaps.items() if gap < -LOSS]
-    verdict = (
-        f"it loses more than a point on {_and(far)}" if far else "it loses no more than a point"
-    )
-    return f"Its accuracy minus Retrain's in points: {listed}. So {verdict}."
+    far = [f"{name} ({_signed(gap)})" for name, gap in gaps.items() if gap < -LOSS]
+    where = f" except on {_and(far)}" if far else ""
+    return f"It loses at most one point of accuracy against Retrain{where}."
 
 
 def changed_sentence(found: Sequence[PopulationSummary]) -> str:
@@ -63,22 +107,31 @@ def changed_sentence(found: Sequence[PopulationSummary]) -> str:
     }
     if not both:
         return "FedORA is not measured."
-    listed = "; ".join(f"{name} {a:.1f} % and {b:.1f} %" for name, (a, b) in both.items())
+    means = [fmean(each) for each in zip(*both.values(), strict=True)]
     fewer = [name for name, (a, b) in both.items() if a < b]
     where = "on every data set" if len(fewer) == len(both) else f"on {_and(fewer)} only"
     verdict = f"FedORA changes fewer {where}" if fewer else "FedORA does not change fewer"
-    return f"Changed predictions after FedORA and after `retrain-local`: {listed}. So {verdict}."
+    return f"{verdict}: {means[0]:.1f} % on average, and `retrain-local` {means[1]:.1f} %."
 
 
 def rival_list(found: Sequence[PopulationSummary]) -> str:
-    """Return the other approximate methods that leak less than FedORA, a line for each data set."""
-    return "\n".join(f"* **{place.name}**: {_rivals(place)}" for place in _data_sets(found))
+    """Return where each other approximate method leaks less than FedORA, a line per method."""
+    places = [place for place in _data_sets(found) if _row(place, FEDORA)]
+    names = dict.fromkeys(
+        own.name for place in places for own in place.methods if kind_of(own) == OTHER
+    )
+    lines = [line for name in names if (line := _rival(name, places))]
+    return "\n".join(lines) or "No other approximate method that is measured leaks less."
 
 
 # The parts of the page, by the name that the page uses.
 PARTS: Final[Mapping[str, Callable[[Sequence[PopulationSummary]], str]]] = MappingProxyType(
     {
-        "table": advice_table,
+        "leak": partial(advice_table, leak_cell),
+        "accuracy": partial(advice_table, accuracy_cell),
+        "trigger": partial(advice_table, trigger_cell),
+        "rows": partial(advice_table, rows_cell),
+        "exact": exact_sentence,
         "local": local_sentence,
         "changed": changed_sentence,
         "rivals": rival_list,
@@ -95,57 +148,31 @@ def _row(place: PopulationSummary, name: str) -> MethodSummary | None:
     return next((each for each in place.methods if each.name == name), None)
 
 
-def _cells(own: MethodSummary | None) -> Iterator[str]:
-    """The cells of a row after its name; a method that was not measured has only one."""
-    if own is None:
-        yield from ("not measured", "", "", "", "")
-        return
-    leak = own.auc[U_LIRA]
-    yield f"{leak.value:.2f} ({leak.low:.2f} to {leak.high:.2f})"
-    yield "0" if own.name == NULL else _signed(own.gap.mean)
-    yield _share(own.triggered)
-    yield _share(own.changed)
-    yield f"{own.rows:.2f}"
-
-
-def _rivals(place: PopulationSummary) -> str:
-    own = _row(place, FEDORA)
-    if own is None:
-        return "FedORA is not measured."
-    leak = _leak(own)
-    better = [
-        each
-        for each in place.methods
-        if kind_of(each) == OTHER
-        and _leak(each) < leak and each.gap.mean >= -LOSS
-    ]  # fmt: skip
-    better.sort(key=lambda each: each.rows)
-    cheap = [each for each in better if each.rows <= own.rows]
-    dear = [each for each in better if each.rows > own.rows]
-    text = f"FedORA leaks {leak:.2f} for {own.rows:.2f} of a Retrain's rows."
-    text += f" With at most as many rows, {_listed(cheap) or 'no method'} leaks less."
-    return text + (f" With more rows: {_listed(dear)}." if dear else "")
+def _rival(name: str, places: Sequence[PopulationSummary]) -> str:
+    """A line about one method; empty if it leaks less nowhere, or loses too much accuracy."""
+    both = [(place, _row(place, FEDORA), _row(place, name)) for place in places]
+    measured = [(place, own, other) for place, own, other in both if own and other]
+    less = [
+        (place, other)
+        for place, own, other in measured
+        if _leak(other) < _leak(own) and other.gap.mean >= -LOSS
+    ]
+    if not less:
+        return ""
+    listed = "; ".join(
+        f"{place.name} ({_leak(other):.2f} for {other.rows:.2f})" for place, other in less
+    )
+    sets = "data set" if len(measured) == 1 else "data sets"
+    return f"* *{name}*, on {len(less)} of {len(measured)} {sets}: {listed}."
 
 
 def _leak(own: MethodSummary) -> float:
-    """The leak as the table shows it: smaller differences count for nothing."""
+    """The leak as the tables show it."""
     return round(own.auc[U_LIRA].value, 2)
-
-
-def _listed(rows: Sequence[MethodSummary]) -> str:
-    return "; ".join(
-        f"*{each.name}* ({_leak(each):.2f} for {each.rows:.2f}, accuracy {_signed(each.gap.mean)})"
-        for each in rows
-    )
 
 
 def _signed(points: float) -> str:
     return f"{round(points, 1) + 0.0:+.1f}".replace("-", "−")
-
-
-def _share(found: Spread | None) -> str:
-    """A percentage of at least 0: below 0 the trigger works by chance alone."""
-    return "" if found is None else f"{max(found.mean, 0.0):.{0 if found.mean >= 9.95 else 1}f} %"
 
 
 def _and(names: Sequence[str]) -> str:

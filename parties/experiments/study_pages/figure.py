@@ -33,6 +33,15 @@ STYLES: Final = {
     TRAINED: ("trained model, before the request", "X", "black", 6.0),
 }
 LABELS: Final = {NULL: "Retrain", ORIGINAL.name: "trained model"}  # other names than the record's
+# Variants that explain a method or a measurement. The tables of the study have them.
+HIDDEN: Final = frozenset(
+    {
+        "20 epochs in place of 30", "40 epochs in place of 30", "rate times 1.5", "batches of 64",
+        "FedORA, noise", "FedORA, ten requests", "FedORA, full batches", "FedORA, constant steps",
+        "FedORA, proximal term", "FedORA, dual off, searched", "FedORA, held-out level, dual off",
+        "FedORA, paper's form, dual off",
+    }
+)  # fmt: skip
 LARGE: Final = 17.0  # size of the marker of FedORA with its defaults
 ACROSS, WIDTH, HEIGHT, DPI = 2, 5.6, 4.6, 150  # panels in a row, inches of a panel
 TICKS: Final = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -60,7 +69,7 @@ class StudyPoint:
 
 
 def study_points(found: Iterable[PopulationSummary]) -> list[StudyPoint]:
-    """Return one point for each method of each population."""
+    """Return one point for each method of each population, except hidden variants."""
     return [
         StudyPoint(
             place.name,
@@ -70,6 +79,7 @@ def study_points(found: Iterable[PopulationSummary]) -> list[StudyPoint]:
         )
         for place in found
         for own in place.methods
+        if own.name not in HIDDEN
         for leak in (own.auc[U_LIRA],)
     ]
 

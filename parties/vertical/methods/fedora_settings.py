@@ -156,7 +156,7 @@ class FedoraSettings(MethodSettings):
     max_multiplier: Positive = 1.0
     # Standard deviation of the Gaussian noise that every party adds to its parameters after each
     # primal step, as a multiple of τ. On some data 2.0 removes more of what a single forgotten row
-    # has left in the parameters, for half a point of accuracy (docs/decisions.md, 347).
+    # has left in the parameters, and costs accuracy (docs/forgetting-study.md).
     noise: Annotated[float, Field(ge=0)] = 0.0
     # Largest number of forgotten rows in one iteration; with policy = "counterfactual" the default
     # is 128.

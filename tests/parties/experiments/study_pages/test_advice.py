@@ -7,16 +7,21 @@ import pytest
 
 from parties.experiments.population.audit import U_LIRA
 from parties.experiments.population.recorded import RecordedStudy
-from parties.experiments.population.summary import MethodSummary, PopulationSummary, Spread
+from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary, Spread
 from parties.experiments.study_pages.advice import (
-    COLUMNS,
     PARTS,
     SHOWN,
     VOTES,
+    Cell,
+    accuracy_cell,
     advice_table,
     changed_sentence,
+    exact_sentence,
+    leak_cell,
     local_sentence,
     rival_list,
+    rows_cell,
+    trigger_cell,
 )
 
 ROOT = Path(__file__).parents[4]
@@ -43,62 +48,89 @@ def place(*rows: MethodSummary, name: str = "data") -> PopulationSummary:
     return replace(DIGITS, name=name, methods=list(rows))
 
 
-def test_table_has_the_same_rows_for_every_data_set() -> None:
-    lines = [line.split(" | ") for line in advice_table(list(RECORDED.values())).splitlines()[2:]]
-    names = [name for name in RECORDED if not name.endswith(VOTES)]
-    assert [line[1] for line in lines] == list(SHOWN.values()) * len(names)
-    assert [line[0] for line in lines[:: len(SHOWN)]] == [f"| **{name}**" for name in names]
-    assert {len(line) for line in lines} == {len(COLUMNS)}
+@pytest.mark.parametrize("part", ["leak", "accuracy", "rows"])
+def test_table_has_a_row_for_every_data_set_and_the_same_columns(part: str) -> None:
+    head, _, *lines = [
+        line.strip("| ").split(" | ") for line in PARTS[part](list(RECORDED.values())).splitlines()
+    ]
+    assert head[1:] == list(SHOWN.values())
+    assert [line[0] for line in lines] == [each for each in RECORDED if not each.endswith(VOTES)]
+    assert {len(line) for line in lines} == {len(head)}
 
 
-def test_table_shows_the_figures_of_a_row_and_that_a_row_is_missing() -> None:
-    text = advice_table([place(FEDORA)])
-    assert "| **FedORA** | 0.56 (0.56 to 0.56) | +0.0 | 0.0 % | 2.0 % | 0.30 |" in text
-    assert "| fine-tune | not measured |  |  |  |  |" in text
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [(leak_cell, "0.56"), (accuracy_cell, "−0.5"), (trigger_cell, "0.0 %"), (rows_cell, "0.30")],
+)
+def test_table_shows_a_figure_of_each_method_and_which_are_not_measured(
+    cell: Cell, shown: str
+) -> None:
+    (line,) = advice_table(cell, [place(replace(FEDORA, gap=Spread(-0.46, 0.1)))]).splitlines()[2:]
+    cells = line.strip("| ").split(" | ")[1:]
+    assert dict(zip(SHOWN, cells, strict=True)) == dict.fromkeys(SHOWN, "not measured") | {
+        "FedORA": shown
+    }
+
+
+def test_table_of_triggers_leaves_out_data_sets_without_one() -> None:
+    without = place(replace(FEDORA, triggered=None), name="without")
+    text = advice_table(trigger_cell, [place(FEDORA), without])
+    assert "| data |" in text
+    assert "without" not in text
+
+
+def test_sentence_on_exact_methods_gives_the_extreme_leaks_and_the_median_interval() -> None:
+    exact = [row(NULL, "retrain", 0.48, 1.0), row("short Retrain", "short-retrain", 0.55, 0.1)]
+    other = row("20 epochs in place of 30", "retrain", 0.9, 1.0)
+    wide = replace(LOCAL.auc[U_LIRA], low=0.44, high=0.56)
+    local = replace(LOCAL, auc={U_LIRA: wide})
+    text = exact_sentence([place(*exact, other, local)])
+    assert "leaks of 0.48 to 0.55 show" in text
+    assert text.endswith("are wider than 0.00.")
+    assert exact_sentence([place(local)]).endswith("are wider than 0.12.")
+    assert exact_sentence([place(FEDORA)]) == "No exact method is measured."
 
 
 def test_sentence_on_the_local_retrain_names_data_sets_with_a_larger_loss() -> None:
     near, far = place(LOCAL, name="near"), place(replace(LOCAL, gap=Spread(-1.2, 0.1)), name="far")
-    assert local_sentence([near]) == (
-        "Its accuracy minus Retrain's in points: near −0.9. So it loses no more than a point."
-    )
-    assert local_sentence([near, far]).endswith("So it loses more than a point on far.")
+    assert local_sentence([near]) == "It loses at most one point of accuracy against Retrain."
+    assert local_sentence([near, far]).endswith("against Retrain except on far (−1.2).")
     assert local_sentence([place(FEDORA)]) == "`retrain-local` is not measured."
 
 
 @pytest.mark.parametrize(
     ("changed", "verdict"),
-    [
-        (2.0, "FedORA changes fewer on every data set."),
-        (3.5, "FedORA does not change fewer."),
-    ],
+    [(2.0, "FedORA changes fewer on every data set"), (3.5, "FedORA does not change fewer")],
 )
 def test_sentence_on_changed_predictions_compares_both_methods(
     changed: float, verdict: str
 ) -> None:
     own = replace(FEDORA, changed=Spread(changed, 0.1))
-    text = changed_sentence([place(own, LOCAL)])
-    assert f"data {changed} % and 3.0 %" in text
-    assert text.endswith(verdict)
+    assert changed_sentence([place(own, LOCAL)]) == (
+        f"{verdict}: {changed} % on average, and `retrain-local` 3.0 %."
+    )
     more = place(replace(FEDORA, changed=Spread(9.0, 0.1)), LOCAL, name="more")
-    both = changed_sentence([place(FEDORA, LOCAL), more])
-    assert both.endswith("FedORA changes fewer on data only.")
+    assert changed_sentence([place(FEDORA, LOCAL), more]).startswith(
+        "FedORA changes fewer on data only: 5.5 % on average"
+    )
+    assert changed_sentence([place(FEDORA)]) == "FedORA is not measured."
 
 
-def test_rivals_leak_less_at_equal_or_at_higher_cost() -> None:
+def test_rivals_leak_less_and_lose_little_accuracy() -> None:
     rows = [
         FEDORA, LOCAL,
         row("cheap", "fine-tune", 0.55, 0.3), row("dear", "shrink-perturb", 0.51, 0.6, gap=-1.0),
         row("equal", "scrub", 0.556, 0.1), row("useless", "relabel", 0.5, 0.1, gap=-1.1),
         row("FedORA, another form", "fedora", 0.5, 0.1),
     ]  # fmt: skip
-    assert rival_list([place(*rows)]) == (
-        "* **data**: FedORA leaks 0.56 for 0.30 of a Retrain's rows. With at most as many rows, "
-        "*cheap* (0.55 for 0.30, accuracy +0.0) leaks less. With more rows: "
-        "*dear* (0.51 for 0.60, accuracy −1.0)."
+    other = place(FEDORA, row("cheap", "fine-tune", 0.57, 0.3), name="other")
+    assert rival_list([place(*rows), other, place(LOCAL, name="without FedORA")]) == (
+        "* *cheap*, on 1 of 2 data sets: data (0.55 for 0.30).\n"
+        "* *dear*, on 1 of 1 data set: data (0.51 for 0.60)."
     )
-    assert rival_list([place(FEDORA)]).endswith("With at most as many rows, no method leaks less.")
-    assert rival_list([place(LOCAL)]) == "* **data**: FedORA is not measured."
+    assert rival_list([place(FEDORA)]) == (
+        "No other approximate method that is measured leaks less."
+    )
 
 
 def test_page_uses_every_part() -> None:
