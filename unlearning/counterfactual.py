@@ -103,19 +103,23 @@ class EpochChoice:
     def suits(self, reference: Known, *, last: bool) -> bool:
         """Return whether h⁺ after this epoch replaces the one chosen so far.
 
-        Call it once for each epoch, in order.
+        Call it once for each epoch, in order. An h⁺ whose outputs are not finite replaces none.
 
         Args:
             reference: the logits of h⁺ of learned and of unseen rows, ``[rows, classes]`` each.
             last: whether no epoch follows.
         """
         excess, error = self._excess(reference)
+        if math.isnan(excess):
+            return False
         nearest, self._least = abs(excess) < self._least, min(abs(excess), self._least)
         remembers_more = excess > SIGNIFICANT * error
         return nearest or (last and not remembers_more)
 
     def _excess(self, reference: Known) -> tuple[float, float]:
-        """What h⁺ remembers above the model, and the standard error; infinite if unknown."""
+        """What h⁺ remembers above the model, or 0 without rows; its standard error, or infinity."""
+        if not all(map(len, self._labels)):
+            return 0.0, math.inf
         found = _label_probabilities(reference, self._labels)
         learned, unseen = (each - own for each, own in zip(found, self._known, strict=True))
         excess = (learned.mean() - unseen.mean()).item()

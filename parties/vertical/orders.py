@@ -244,7 +244,8 @@ class OrderCheck:
                 f"a shard below {shards}" if shards > 1 else "a model without shards",
             )
         if task == vfl_pb2.TRAIN:
-            legal = start in self._training_starts and rows in _LEARNED[vfl_pb2.TRAIN]
+            shadows = rows != vfl_pb2.SHADOW_HALF or agreed.evaluation.shadows > 0
+            legal = start in self._training_starts and rows in _LEARNED[task] and shadows
         else:
             fresh_starts = [each for orders in self._orders for each in orders.fresh]
             fresh_starts += [(first_rule(plan), None) for plan in self._local(task)]
@@ -344,7 +345,8 @@ class OrderCheck:
         if fit not in agreed:
             raise _refusal(f"the local fit {fit}", _listed(each for each in agreed if each))
         rule = self._task.rule
-        if self._task.task != task or rule not in [fit_rule(plan) for plan in self._local(task)]:
+        of_fit = rule in [fit_rule(plan) for plan in self._local(task)]
+        if not (self._task.fresh and self._task.task == task and of_fit):
             raise _refusal("a local fit", "a new model with the rule of the fit before it")
         if (end := self._task.fitted + order.steps) > (steps := fit.steps(count)):
             raise _refusal(f"the local fit's step {end}", f"at most {steps} steps")
@@ -449,7 +451,7 @@ class OrderCheck:
                 )
         elif requests:
             raise _refusal("to forget rows for journaled requests", "the agreement's in training")
-        if len(self._state.rows.forgotten):
+        if self._state.unpurged:
             raise _refusal("a second request", "the purge of the first request before it")
         if not corrects and np.isin(self._state.rows.train, rows).all():
             raise _refusal("to forget all training rows", "a request that leaves training rows")

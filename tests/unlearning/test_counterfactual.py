@@ -142,3 +142,13 @@ def test_references_are_used_after_the_last_epoch_if_no_error_is_known(count: in
     many, few = known(0.5, 0.8), [torch.zeros(count, 2)] * 2
     assert epoch_of(many, few) == 1
     assert epoch_of(few, many) == 1
+
+
+@pytest.mark.parametrize(("bad", "expected"), [(0, 1), (1, 2), (3, 1)])
+def test_references_are_never_used_after_an_epoch_with_outputs_that_are_not_finite(
+    bad: int, expected: int
+) -> None:
+    """h⁺ remembers .05 more than the model after epoch 1, .1 after 2, and otherwise more."""
+    learned, unseen = known(0.7, 0.55, 0.6, 0.8), known(0.5, 0.5, 0.5, 0.5)
+    learned[bad] = torch.full_like(learned[bad], math.nan)
+    assert epoch_of(learned, unseen) == expected

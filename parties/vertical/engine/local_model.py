@@ -74,6 +74,7 @@ class TaskState:
     # The literal dual of FedORA, one multiplier for each element of each parameter.
     dual: LiteralDual | None = None
     solver: NewtonBlock | None = None  # this party's part of a Newton-CG step
+    fresh: bool = False  # whether the task began with new weights, and not with a kept copy
     fitted: int = 0  # steps of the local fit that were taken
     # [rows, width], codes of the rows of the local fit; None: to be computed.
     codes: Tensor | None = None
@@ -158,6 +159,7 @@ class LocalModel:
         """Use ``model`` as the current model, and start ``task`` with an update rule."""
         self._model, self.ensemble = model, ()
         self._start_task(task, rule)
+        self._task.fresh = True
 
     def execute(
         self, command: vfl_pb2.ModelCommand, task: vfl_pb2.Task
@@ -294,6 +296,7 @@ class LocalModel:
             "ended": list(self._ended),
             "members": list(self.ensemble),
             "steps of fit": work.fitted,
+            "fresh": work.fresh,
         }
         networks = {f"network {i}": each.network.state_dict() for i, each in enumerate(models)}
         copies = {f"copy {name}": _named(block) for name, (_, block) in self._slots.items()}
@@ -331,6 +334,7 @@ class LocalModel:
             _block(tensors[f"work {name}"], device) for name in ("anchor", "held", "mark")
         )
         work.change_square, work.fitted = values["moved"], values["steps of fit"]
+        work.fresh = values.get("fresh", work.fitted > 0)  # absent in earlier versions
         if values["dual"]:
             threshold, cap = values["dual"]
             prices = _block(tensors["work prices"], device)

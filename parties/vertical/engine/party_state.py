@@ -108,6 +108,7 @@ class PartyState:
         batches: divides each row set into batches.
         local_model: the party's part of the model.
         requested_rows: [rows], the common rows of the current request.
+        unpurged: whether the current request has not been purged.
         uses_kept: whether the training started from this party's part of a kept version.
     """
 
@@ -133,6 +134,7 @@ class PartyState:
         self.batches = Batches(self._rows, "")
         self.local_model = LocalModel(party.agreement, party.name, party.entropy)
         self.requested_rows = np.empty(0, np.int64)
+        self.unpurged = False
         self.uses_kept = False
 
     @property
@@ -255,11 +257,12 @@ class PartyState:
 
         If the request ``corrects`` labels, D_u stays in D_r.
         """
-        self.requested_rows = requested
+        self.requested_rows, self.unpurged = requested, True
         self._set_rows(self.rows.forget(requested, corrects=corrects), self.batches.stream)
 
     def without_forgotten(self) -> None:
         """End a request: D_u leaves the row sets, or D_r if its labels were corrected."""
+        self.unpurged = False
         self._set_rows(self.rows.without_forgotten(), self.batches.stream)
         self._words = None
 
@@ -297,6 +300,7 @@ class PartyState:
         rows |= {"map": _tensor(self.features.rows), "dropped": _tensor(self.requested_rows)}
         values = model.values | {"stream": self.batches.stream, "shard": self._shard}
         values |= {"uses kept": self.uses_kept, "corrects": self.rows.corrects}
+        values["unpurged"] = self.unpurged
         sample = self.rows.sample
         values["sample"] = sample and [sample.stream, sample.share]
         values["trigger"] = None
@@ -325,6 +329,7 @@ class PartyState:
         sets = replace(sets, corrects=content.values.get("corrects", False))
         state = cls(party, row_map, build, sets)
         state.requested_rows = requested
+        state.unpurged = content.values.get("unpurged", bool(len(sets.forgotten)))
         state.uses_kept = content.values.get("uses kept", False)
         if stamped is not None:
             state.features.trigger = BackdoorTrigger(stamped, **content.values["trigger"])

@@ -289,8 +289,10 @@ class TrainingLoop:
             RemoteProtocolError: a party's embeddings are not finite in a task that must not
                 diverge.
         """
-        parts = [torch.empty(0, self._agreement.labels.outputs)]
-        embeddings: list[Tensor] = []
+        empty = torch.empty(0, dtype=getattr(torch, self._agreement.dtype))
+        parts = [empty.view(0, self._agreement.labels.outputs)]
+        widths = (self._agreement.parties[name].width or 0 for name in self._present)
+        embeddings = [empty.view(0, sum(widths))]
         for request in self.reading_requests(rows, most):
             with self._clock(task, "forward"):
                 self._send_request(task, request, learns=False)
@@ -298,8 +300,7 @@ class TrainingLoop:
                 embeddings.append(torch.cat(self._embeddings(), dim=1))
             self._party.progress.step()
         self.diverged |= not all_within(parts, math.inf)
-        found = torch.cat(embeddings) if embeddings else torch.empty(0)
-        return RowOutputs(torch.cat(parts)[:most], found[:most])
+        return RowOutputs(torch.cat(parts)[:most], torch.cat(embeddings)[:most])
 
     def _run_steps(
         self,
@@ -490,8 +491,13 @@ class TrainingLoop:
         embeddings = dict(self._leaves)
         if self._local_embedding is not None:
             embeddings[self._party.name] = self._local_embedding.leaf
+        return [embeddings[name] for name in self._present]
+
+    @property
+    def _present(self) -> list[str]:
+        """The parties that take part and compute embeddings, in the agreement's order."""
         present = {self._party.name, *self._hub}
-        return [embeddings[name] for name in self._agreement.feature_parties if name in present]
+        return [name for name in self._agreement.feature_parties if name in present]
 
     def _check_report(self, task: vfl_pb2.Task, name: str, report: vfl_pb2.BlockReport) -> None:
         if report.diverged:

@@ -17,6 +17,7 @@ If a request corrects labels, D_u stays in D_r: h⁺ learns the labels that the 
 the corrected ones.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +43,7 @@ STREAM: Final = "reference of fedora"  # random stream of the reference models
 TOP_RATE: Final = 6e-3  # learning rate of the reference tops, which adam carries out
 LEARNED: Final = 0.75  # share of D_r that the reference tops learn
 # Rows of D_r that tell how well the model and h⁺ remember rows: the largest of these numbers that
-# is at most half of the validation rows.
+# is at most half of the validation rows, or else the smallest of them.
 SAMPLED: Final = (256, 128, 64, 32)
 REFERENCE: Final = LocalStartSettings(joint_epochs=0.0)  # of the bottoms of the reference
 
@@ -53,8 +54,15 @@ class CounterfactualTargets:
 
     log_targets: list[Tensor]  # log q of each model, [forgotten, classes]
     # The divergence c of each trained model on validation rows: what the constraint cannot tell
-    # from a row that was never learned.
+    # from a row that was never learned; 0 without validation rows.
     unlearned: list[float]
+
+    @property
+    def finite(self) -> bool:
+        """Whether all numbers are finite."""
+        return all(map(math.isfinite, self.unlearned)) and all(
+            bool(each.isfinite().all()) for each in self.log_targets
+        )
 
 
 def find_targets(run: VerticalRun, validated: Sequence[Tensor]) -> CounterfactualTargets:
@@ -116,7 +124,8 @@ def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
         -label_scores(target, logits, run.labels[sets.validation[: len(logits)]])[counted]
         for target, logits, sets in zip(targets, own.validated, run.sets, strict=True)
     ]
-    return CounterfactualTargets(forgotten, [each.mean().item() for each in divergences])
+    unlearned = [each.mean().item() if len(each) else 0.0 for each in divergences]
+    return CounterfactualTargets(forgotten, unlearned)
 
 
 def _fit_like_the_model(

@@ -79,6 +79,11 @@ ROLLED_BACK = (
     "all parties restored the last model that passed validation, which may still contain the "
     "forgotten rows; try a smaller unlearning.fedora.primal_step or more iterations"
 )
+REFERENCE_DIVERGED = (
+    "FedORA forgets nothing, because its reference models diverged: an embedding of a party is not "
+    "finite or exceeds limits.magnitude, for example because a forgotten row has an extreme value; "
+    "use another method, such as retrain-local, or unlearning.fedora.policy = 'present'"
+)
 START = "start of fedora"  # random stream of the fresh parameters of a start model
 REDRAWN = "redrawn start of fedora"  # random stream of the models of the redrawn start
 
@@ -218,6 +223,9 @@ class FedOraMethod(MethodDefaults):
         # Without the constraint (the paper's "w/o UL"), nothing needs the targets.
         wanted = plan.policy == "counterfactual" and plan.score
         targets = find_targets(run, original) if wanted else None
+        diverged = targets is not None and not (run.finite and targets.finite)
+        if diverged:
+            run.progress.warn(REFERENCE_DIVERGED)
         policy, limits = choose_thresholds(run, original)
         _start(run, plan)
         if plan.proximal:
@@ -235,6 +243,7 @@ class FedOraMethod(MethodDefaults):
             steps=[sizes] * len(limits),
             floor=max(0.0, _utility(run, original[0]) - plan.utility_loss),
             passed=plan.start == "original",
+            decision=Decision.NOT_FINITE if diverged else Decision.CONTINUE,
             targets=targets,
         )
 
@@ -250,7 +259,7 @@ class FedOraMethod(MethodDefaults):
         self, run: VerticalRun, state: FedOraState, records: Sequence[JsonObject], stop: Stop
     ) -> MethodResult:
         """Calibrate the top model, and return the iterations."""
-        if stop.restore:
+        if stop.restore and records:
             run.progress.warn(f"FedORA ended with {stop.reason!r}: {ROLLED_BACK}")
         early = _early_iteration(run)
         if early is not None and len(records) <= early:
@@ -472,12 +481,17 @@ class _Iteration:
         # The mean divergence of rows that each model knows less well than their targets.
         self._shortfalls = torch.zeros(len(run.sets), dtype=torch.float64)
         self._limits = list(state.limits)  # largest γ of each model
+        # Whether each model's gradient of D_u is sent, [N]; None: the scores of its batch decide.
+        self._wanted: Tensor | None = None
         self._losses: list[float] = []
         self._norms: list[Norms] = []
 
     def run(self) -> tuple[FedOraState, StepRecord]:
         """Hold g_u, ascend the dual, take the primal sub-steps, and validate if it is due."""
-        self._run.run_batches(chain(self._forget_requests(), self._retain_requests()), self._act)
+        forget = list(self._forget_requests())
+        if len(forget) > 1 and self._sends_if_violated:
+            self._wanted = self._read_whether_needed()
+        self._run.run_batches(chain(forget, self._retain_requests()), self._act)
         if not self._sub_steps and self._run.finite:  # δ = 0
             self._update_duals(self._run.norms())
             self._run.primal_step(self._primal_steps(0))
@@ -570,6 +584,15 @@ class _Iteration:
         """S_u, whose gradient is held: a mean over D_u or over the mini-batch."""
         whole = batch.request.order == vfl_pb2.BY_INDEX
         count = self._run.row_count(vfl_pb2.FORGOTTEN) if whole else batch.rows.shape[1]
+        means = self._add_scores(batch, count)
+        if self._wanted is not None:
+            means = means * self._wanted
+        elif self._sends_if_violated:
+            means = means * self._needed(means.detach())
+        return Loss(means, HOLD)
+
+    def _add_scores(self, batch: Batch, count: int) -> Tensor:
+        """The scores of a batch of D_u over ``count`` rows, [N]; add them to the iteration's."""
         targets = self._before.targets
         means = batch.sums(row_scores(self._run, targets, batch)) / count
         self._scores += means.detach()
@@ -577,9 +600,22 @@ class _Iteration:
             with torch.no_grad():
                 shortfalls = label_shortfalls(*_against_targets(self._run, targets, batch))
             self._shortfalls += batch.sums(shortfalls) / count
-        if batch.rows.shape[1] == count and self._sends_if_violated:
-            means = means * self._needed(means.detach())
-        return Loss(means, HOLD)
+        return means
+
+    def _read_whether_needed(self) -> Tensor:
+        """Whether each model needs the gradient of D_u, [N], by a pass without gradients.
+
+        The scores of several messages are known only after the last one. By then the gradients of
+        the others would have been sent.
+        """
+        rows = torch.from_numpy(np.stack([sets.forgotten for sets in self._run.sets]))
+        logits = torch.stack(self._run.logits(vfl_pb2.FORGOTTEN))
+        request = vfl_pb2.BatchRequest(rows=vfl_pb2.FORGOTTEN, order=vfl_pb2.BY_INDEX)
+        self._add_scores(Batch(request, rows, logits, self._run.labels[rows], list), rows.shape[1])
+        needed = self._needed(self._scores)
+        self._scores.zero_()
+        self._shortfalls.zero_()
+        return needed
 
     @property
     def _sends_if_violated(self) -> bool:

@@ -196,6 +196,15 @@ ORDERS = {
     "old embeddings as codes that are not agreed": Wrong(
         UNLEARNING, "the local fit", (start_fit(), fit(codes=pb.TRAINED))
     ),
+    "a local fit of a restored model": Wrong(
+        UNLEARNING, "a new model with the rule of the fit",
+        (restore(pb.UNLEARN, rule=encode(UpdateRule("adam", 2e-3), pb.UpdateRule)), fit()),
+    ),
+    "a longer local fit by a copy": Wrong(
+        UNLEARNING, "a new model with the rule of the fit",
+        (start_fit(), fit(), command(pb.UNLEARN, keep_copy=pb.KeepCopy(slot="w")),
+         restore(pb.UNLEARN, "w", rule=encode(UpdateRule("adam", 2e-3), pb.UpdateRule)), fit()),
+    ),
     "a longer local fit": Wrong(UNLEARNING, "the local fit", (start_fit(), fit(epochs=3))),
     "smaller batches of a local fit": Wrong(
         UNLEARNING, "the local fit", (start_fit(), fit(batch=1))
@@ -220,6 +229,9 @@ ORDERS = {
     ),
     "preprocessing for other rows": Wrong(
         TRAINED, SETTINGS, (initialise(preprocessing_rows=pb.TEST),)
+    ),
+    "preprocessing for half of the rows without shadow models": Wrong(
+        TRAINED, SETTINGS, (initialise(preprocessing_rows=pb.SHADOW_HALF),)
     ),
     "a shard": Wrong(TRAINED, "a model without shards", (initialise(shard=0),)),
     "an unknown copy": Wrong(TRAINED, "stores no copy of this name", (restore(pb.TRAIN, "none"),)),
@@ -414,3 +426,13 @@ def test_agreed_order_is_carried_out(states: Path, state: str, order: Order) -> 
     reply_to(hub, order)
     hub.line.close()
     assert "closed" in str(spoke.ended().error)
+
+
+def test_second_request_is_refused_while_the_first_one_is_not_purged(tmp_path: Path) -> None:
+    """Also if the first one has no training rows."""
+    with open_split_model(tmp_path, **PLAN) as (split_model, _):
+        start_training(split_model, "original")
+        held_out, learned = split_model.rows.validation[:5], split_model.rows.train[:5]
+        split_model.forget(held_out)
+        with pytest.raises(Aborted, match="the purge of the first request"):
+            split_model.forget(learned)

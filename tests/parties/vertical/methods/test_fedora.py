@@ -1,5 +1,6 @@
 """FedORA between parties: the schedule of the primal step, and when the score counts as reached."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,17 @@ import numpy as np
 import pytest
 import torch
 from fixed_threshold import run_fedora
-from three_parties import PAPER, forget_some, open_split_model, start_training
+from three_parties import (
+    LIMITS,
+    PAPER,
+    forget_some,
+    open_split_model,
+    start_training,
+    write_data,
+)
 
 from parties.requests.driver import carry_out
+from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.methods.fedora import Schedule, noise_draws
 from parties.vertical.methods.fedora_settings import AdaptiveStepSettings, FedoraSettings
 from parties.vertical.methods.fedora_thresholds import calibrate_top
@@ -22,9 +31,10 @@ from protocol import vfl_pb2
 PLAN = PAPER | {"adaptive": False, "iterations": 4, "check_every": 9, "utility_loss": 1.0}
 
 
-def fedora(folder: Path, gamma: float, **settings: Any) -> MethodResult:
+def fedora(folder: Path, gamma: float, pass_rows: int = 4096, **settings: Any) -> MethodResult:
     """Run FedORA with the threshold ``gamma`` from a model that was not trained."""
-    with open_split_model(folder, unlearning={"fedora": PLAN | settings}) as (split_model, _):
+    plan = {"unlearning": {"fedora": PLAN | settings}, "limits": LIMITS | {"pass_rows": pass_rows}}
+    with open_split_model(folder, **plan) as (split_model, _):
         forget_some(split_model)
         start_training(split_model, "original")
         split_model.keep_copy("original", vfl_pb2.TRAIN)
@@ -104,6 +114,23 @@ def test_gradient_of_forgotten_rows_is_sent_only_while_the_dual_uses_it(
     sent = fedora(tmp_path, gamma, form=form, primal_step=1e-6).sent_gradients
     assert sent is not None
     assert all(bool((each == 0).all()) is zero for each in sent.gradients.values())
+
+
+@pytest.mark.parametrize(("gamma", "zero"), [(-2.19, True), (2.19, False)])
+def test_gradients_of_several_messages_are_sent_only_while_the_dual_uses_them(
+    tmp_path: Path, gamma: float, zero: bool
+) -> None:
+    """Only all messages together tell whether the constraint holds, so they are read first."""
+    for name in ("one", "several"):
+        (tmp_path / name).mkdir()
+    one = fedora(tmp_path / "one", gamma, primal_step=1e-6)
+    several = fedora(tmp_path / "several", gamma, pass_rows=8, primal_step=1e-6)
+    sent = several.sent_gradients
+    assert sent is not None
+    assert all(bool((each == 0).all()) is zero for each in sent.gradients.values())
+    for own, other in zip(one.iterations, several.iterations, strict=True):
+        assert own["forgetting"] == pytest.approx(other["forgetting"], rel=1e-5)
+        assert own["multiplier"] == pytest.approx(other["multiplier"], rel=1e-4)
 
 
 def test_counterfactual_policy_has_defaults_of_its_own() -> None:
@@ -235,3 +262,59 @@ def test_constraint_allows_what_steps_move_below_the_targets(tmp_path: Path) -> 
     assert multipliers == sorted(multipliers, reverse=True)
     assert multipliers[1] < 0.5 * multipliers[0]
     assert not any(multipliers[2:])
+
+
+def trained(folder: Path, **changes: Any) -> Any:
+    """A trained model of three parties, which the counterfactual constraint can unlearn."""
+    plan = {"policy": "counterfactual", "utility_loss": 1.0}
+    training = {"batch": 16, "learning_rate": 0.02, "epochs": 5}
+    return open_split_model(folder, unlearning={"fedora": plan}, training=training, **changes)
+
+
+def train(split_model: SplitModel, epochs: int = 5) -> None:
+    start_training(split_model, "original")
+    run = NetworkRun(split_model, vfl_pb2.TRAIN)
+    for epoch in range(1, epochs + 1):
+        train_epoch(run, vfl_pb2.TRAIN_ROWS, epoch)
+    split_model.keep_copy("original", vfl_pb2.TRAIN)
+
+
+def test_request_for_all_validation_rows_is_carried_out(tmp_path: Path) -> None:
+    with trained(tmp_path) as (split_model, _):
+        train(split_model)
+        rows = split_model.rows
+        split_model.forget(np.union1d(rows.validation, rows.train[:10]))
+        result = carry_out(vertical_method("fedora"), NetworkRun(split_model))
+    assert result.stopped == "out of iterations"
+    assert all(np.isfinite(each["forgetting"]) for each in result.iterations)
+
+
+def with_outlier(identity: str) -> Callable[..., None]:
+    """Write the data of the parties, with an extreme value in one row of ``left``."""
+
+    def write(folder: Path, rows: int) -> None:
+        write_data(folder, rows)
+        path = folder / "left.csv"
+        lines = [line.split(",") for line in path.read_text().splitlines()]
+        changed = [[each[0], "1e7", *each[2:]] if each[0] == identity else each for each in lines]
+        path.write_text("\n".join(map(",".join, changed)) + "\n")
+
+    return write
+
+
+def test_fedora_rolls_back_if_a_forgotten_row_makes_the_reference_diverge(tmp_path: Path) -> None:
+    """Preprocessing without the row makes its embedding exceed limits.magnitude."""
+    warnings: list[str] = []
+    with trained(tmp_path, write=with_outlier("p12")) as (split_model, _):
+        place = split_model.state.features.ids().index(b"p12")
+        train(split_model)
+        split_model.party.progress.warn = warnings.append  # type: ignore[method-assign]
+        split_model.forget(np.union1d(split_model.rows.train[:10], [place]))
+        run = NetworkRun(split_model)
+        original = run.logits(vfl_pb2.VALIDATION)[0]
+        result = carry_out(vertical_method("fedora"), run)
+        after = run.logits(vfl_pb2.VALIDATION)[0]
+    assert (result.stopped, result.iterations) == ("not finite", [])
+    assert len(warnings) == 1
+    assert "its reference models diverged" in warnings[0]
+    assert torch.equal(original, after)
