@@ -191,7 +191,7 @@ class TrainingSettings(ConfigTable):
     overlap: Literal["none", "microbatch", "pipeline"] = "none"
     # How training starts. random: from random weights. local: every party first fits its bottom
     # model alone, then the active party fits the top model, and few joint epochs follow; the keys
-    # 'epochs' and 'patience' have no effect then.
+    # 'epochs' and 'patience' have no effect on it then.
     start: Literal["random", "local"] = "random"
     local: FastStartSettings = FastStartSettings()  # settings of start = "local"
     # Settings of a training that goes on from a kept version (vfl-party --from).
