@@ -76,7 +76,7 @@ def test_a_copy_of_another_shape_has_no_distance(tmp_path: Path) -> None:
 
 
 def test_shadow_model_trains_on_half_of_the_retained_rows(tmp_path: Path) -> None:
-    with open_split_model(tmp_path) as (split_model, _):
+    with open_split_model(tmp_path, evaluation={"shadows": 4}) as (split_model, _):
         forget_some(split_model)
         halves = []
         for stream in ("shadow-1", "shadow-2"):
