@@ -100,11 +100,11 @@ class OrderCheck:
         self._require_model("a batch")
         if learns:
             self._require_task("a batch with a gradient", task, *_LEARNED)
-            if request.rows not in _LEARNED[task]:
+            if request.rows not in (legal := self._agreed(_LEARNED[task])):
                 raise _refusal(
                     f"a gradient of the rows {vfl_pb2.Rows.Name(request.rows)}",
                     "rows of the training set: "
-                    + ", ".join(vfl_pb2.Rows.Name(each) for each in _LEARNED[task]),
+                    + ", ".join(vfl_pb2.Rows.Name(each) for each in legal),
                 )
         if request.order == vfl_pb2.SHUFFLED:
             self._require_epoch(request, task)
@@ -244,8 +244,7 @@ class OrderCheck:
                 f"a shard below {shards}" if shards > 1 else "a model without shards",
             )
         if task == vfl_pb2.TRAIN:
-            shadows = rows != vfl_pb2.SHADOW_HALF or agreed.evaluation.shadows > 0
-            legal = start in self._training_starts and rows in _LEARNED[task] and shadows
+            legal = start in self._training_starts and rows in self._agreed(_LEARNED[task])
         else:
             fresh_starts = [each for orders in self._orders for each in orders.fresh]
             fresh_starts += [(first_rule(plan), None) for plan in self._local(task)]
@@ -260,6 +259,11 @@ class OrderCheck:
         sets = replace(self._state.rows, stream=fresh.stream, sample=start[1])
         if not len(sets.select(rows)):
             raise _refusal(f"preprocessing for {vfl_pb2.Rows.Name(rows)}", "a set with rows")
+
+    def _agreed(self, rows: Sequence[vfl_pb2.Rows]) -> list[vfl_pb2.Rows]:
+        """These row sets, without that of shadow models if none are agreed."""
+        shadows = self._agreement.evaluation.shadows > 0
+        return [each for each in rows if shadows or each != vfl_pb2.SHADOW_HALF]
 
     @property
     def _training_starts(self) -> list[tuple[UpdateRule | None, Sample | None]]:
@@ -333,7 +337,7 @@ class OrderCheck:
 
     def _fit_bottom(self, order: vfl_pb2.FitBottom, task: vfl_pb2.Task) -> None:
         self._require_model("a local fit")
-        legal = _FITTED.get(task, ())
+        legal = self._agreed(_FITTED.get(task, ()))
         if order.rows not in legal:
             raise _refusal(
                 f"a local fit to the rows {vfl_pb2.Rows.Name(order.rows)} in the task "
@@ -346,7 +350,8 @@ class OrderCheck:
             raise _refusal(f"the local fit {fit}", _listed(each for each in agreed if each))
         rule = self._task.rule
         of_fit = rule in [fit_rule(plan) for plan in self._local(task)]
-        if not (self._task.fresh and self._task.task == task and of_fit):
+        kept = self._state.uses_kept and order.rows == vfl_pb2.TRAIN_ROWS  # takes no step
+        if not ((self._task.fresh or kept) and self._task.task == task and of_fit):
             raise _refusal("a local fit", "a new model with the rule of the fit before it")
         if (end := self._task.fitted + order.steps) > (steps := fit.steps(count)):
             raise _refusal(f"the local fit's step {end}", f"at most {steps} steps")

@@ -74,7 +74,7 @@ class TaskState:
     # The literal dual of FedORA, one multiplier for each element of each parameter.
     dual: LiteralDual | None = None
     solver: NewtonBlock | None = None  # this party's part of a Newton-CG step
-    fresh: bool = False  # whether the task began with new weights, and not with a kept copy
+    fresh: bool = False  # whether the task began with new weights, and not with kept ones
     fitted: int = 0  # steps of the local fit that were taken
     # [rows, width], codes of the rows of the local fit; None: to be computed.
     codes: Tensor | None = None
@@ -154,12 +154,20 @@ class LocalModel:
         return self._slots[slot][1]
 
     def initialise(
-        self, model: PartyNetwork, task: vfl_pb2.Task, rule: UpdateRule | None = None
+        self,
+        model: PartyNetwork,
+        task: vfl_pb2.Task,
+        rule: UpdateRule | None = None,
+        *,
+        fresh: bool = True,
     ) -> None:
-        """Use ``model`` as the current model, and start ``task`` with an update rule."""
+        """Use ``model`` as the current model, and start ``task`` with an update rule.
+
+        ``fresh``: whether its weights are new, and not those of a kept version.
+        """
         self._model, self.ensemble = model, ()
         self._start_task(task, rule)
-        self._task.fresh = True
+        self._task.fresh = fresh
 
     def execute(
         self, command: vfl_pb2.ModelCommand, task: vfl_pb2.Task
@@ -334,7 +342,7 @@ class LocalModel:
             _block(tensors[f"work {name}"], device) for name in ("anchor", "held", "mark")
         )
         work.change_square, work.fitted = values["moved"], values["steps of fit"]
-        work.fresh = values.get("fresh", work.fitted > 0)  # absent in earlier versions
+        work.fresh = values.get("fresh", True)  # absent in earlier versions, which do not check it
         if values["dual"]:
             threshold, cap = values["dual"]
             prices = _block(tensors["work prices"], device)

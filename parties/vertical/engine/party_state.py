@@ -356,7 +356,7 @@ class PartyState:
                 else None
             )
             network = PartyNetwork(self._build(fresh.stream, inputs), inputs)
-        self.local_model.initialise(network, task, rule)
+        self.local_model.initialise(network, task, rule, fresh=not uses_kept)
 
     def _refuse_other_ranks(self, base: KeptPart, found: PartyNetwork) -> None:
         party = self._party

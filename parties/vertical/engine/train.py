@@ -81,6 +81,8 @@ class TrainingPlan:
 def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResult]:
     """Train on ``plan.rows``; with patience, restore the best model on validation rows.
 
+    Without validation rows all epochs are trained.
+
     Raises:
         Diverged: a loss or gradient is not finite in a task that must not diverge.
         RemoteProtocolError: embeddings are not finite in a task that must not diverge.
@@ -88,6 +90,8 @@ def train_epochs(split_model: SplitModel, plan: TrainingPlan) -> list[EpochResul
     steps = math.ceil(split_model.loop.row_count(plan.rows) / plan.batch)
     split_model.party.progress.phase(plan.name, plan.epochs * (steps + 1))
     epochs: list[EpochResult] = []
+    validates = plan.validates and len(split_model.rows.validation) > 0
+    plan = replace(plan, validates=validates, patience=plan.patience if validates else None)
     for number in range(1, plan.epochs + 1):
         epochs.append(_recorded(split_model, plan, number))
         if split_model.diverged:

@@ -25,7 +25,8 @@ class QuickAudit:
     that are not one of several classes count as one class.
     """
 
-    # Accuracy on validation rows; of a number R², None if all rows left have one value.
+    # Accuracy on validation rows, None if none is left; of a number R², None if all rows left have
+    # one value.
     validation_before: float | None
     validation_after: float | None
     test_before: float | None  # the same on test rows
@@ -103,7 +104,7 @@ def quick_audit(split_model: SplitModel, before: Readout, after: Readout) -> Qui
     if split_model.agreement.labels.task != "classification":
         return _other_audit(split_model, before, after, truth)
     accuracies: dict[str, Any] = {
-        f"{name}_{when}": share_correct(getattr(readout, name), each)
+        f"{name}_{when}": share_correct(getattr(readout, name), each) if len(each) else None
         for when, readout in (("before", before), ("after", after))
         for name, each in truth.items()
     }
@@ -137,7 +138,11 @@ def _other_audit(
         for name, labels in truth.items():
             outputs = Outputs(getattr(readout, name), labels)
             figures[f"{name}_{when}"] = (
-                _explained(outputs, name) if number else target.accuracy(outputs.logits, labels)
+                _explained(outputs, name)
+                if number
+                else target.accuracy(outputs.logits, labels)
+                if len(labels)
+                else None
             )
     membership = loss_attack(
         target,

@@ -57,12 +57,13 @@ class CounterfactualTargets:
     # from a row that was never learned; 0 without validation rows.
     unlearned: list[float]
 
+    bounded: bool = True  # whether all embeddings are at most limits.magnitude
+
     @property
-    def finite(self) -> bool:
-        """Whether all numbers are finite."""
-        return all(map(math.isfinite, self.unlearned)) and all(
-            bool(each.isfinite().all()) for each in self.log_targets
-        )
+    def usable(self) -> bool:
+        """Whether the embeddings are bounded, and all numbers finite."""
+        finite = [bool(each.isfinite().all()) for each in self.log_targets]
+        return self.bounded and all(finite) and all(map(math.isfinite, self.unlearned))
 
 
 def find_targets(run: VerticalRun, validated: Sequence[Tensor]) -> CounterfactualTargets:
@@ -125,7 +126,8 @@ def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
         for target, logits, sets in zip(targets, own.validated, run.sets, strict=True)
     ]
     unlearned = [each.mean().item() if len(each) else 0.0 for each in divergences]
-    return CounterfactualTargets(forgotten, unlearned)
+    bounded = references.bounded_by(run.agreement.limits.magnitude)
+    return CounterfactualTargets(forgotten, unlearned, bounded)
 
 
 def _fit_like_the_model(
@@ -200,6 +202,13 @@ class References:
     def forgotten(self) -> Tensor:
         """The embeddings of each model's D_u, [N, forgotten, width]."""
         return self._embeddings[:, self._retained :]
+
+    def bounded_by(self, largest: float) -> bool:
+        """Whether no element of an embedding of D_r or D_u is not finite or above ``largest``.
+
+        A passive party checks its own, but not the active party's.
+        """
+        return bool((self._embeddings.abs() <= largest).all())
 
     def first_of_retain(self, count: int) -> Tensor:
         """The embeddings of the first ``count`` rows of each model's D_r, [N, count, width]."""

@@ -80,9 +80,9 @@ ROLLED_BACK = (
     "forgotten rows; try a smaller unlearning.fedora.primal_step or more iterations"
 )
 REFERENCE_DIVERGED = (
-    "FedORA forgets nothing, because its reference models diverged: an embedding of a party is not "
-    "finite or exceeds limits.magnitude, for example because a forgotten row has an extreme value; "
-    "use another method, such as retrain-local, or unlearning.fedora.policy = 'present'"
+    "FedORA forgets nothing, because its reference models diverged: an embedding or an output is "
+    "not finite, or an embedding exceeds limits.magnitude, for example because a forgotten row has "
+    "an extreme value; use an exact method, such as retrain-paired"
 )
 START = "start of fedora"  # random stream of the fresh parameters of a start model
 REDRAWN = "redrawn start of fedora"  # random stream of the models of the redrawn start
@@ -223,7 +223,7 @@ class FedOraMethod(MethodDefaults):
         # Without the constraint (the paper's "w/o UL"), nothing needs the targets.
         wanted = plan.policy == "counterfactual" and plan.score
         targets = find_targets(run, original) if wanted else None
-        diverged = targets is not None and not (run.finite and targets.finite)
+        diverged = targets is not None and not (run.finite and targets.usable)
         if diverged:
             run.progress.warn(REFERENCE_DIVERGED)
         policy, limits = choose_thresholds(run, original)
@@ -272,13 +272,20 @@ class FedOraMethod(MethodDefaults):
         figures = {"calibration": factor, "constraint": asdict(constraint)}
         return MethodResult(
             fedora_variant(plan) | figures,
-            label=None if plan.dual == "literal" else constraint_label(plan, constraint),
+            label=_label(plan, constraint, stop),
             iterations=_with_changes(records),
             stopped=stop.reason,
             threshold=Threshold(gamma, state.policy),
             sent_gradients=state.sent,
             audit=partial(_audit, run, state, multiplier if scalar else None),
         )
+
+
+def _label(plan: FedoraSettings, constraint: ConstraintUse, stop: Stop) -> Label | None:
+    """What the report shows of a run; None: the method's own label."""
+    if stop.restore and not constraint.iterations:
+        return Label("FedORA", f"not carried out: {stop.reason}")
+    return None if plan.dual == "literal" else constraint_label(plan, constraint)
 
 
 def _audit(run: VerticalRun, state: FedOraState, multiplier: float | None) -> dict[str, Any]:
@@ -489,7 +496,8 @@ class _Iteration:
     def run(self) -> tuple[FedOraState, StepRecord]:
         """Hold g_u, ascend the dual, take the primal sub-steps, and validate if it is due."""
         forget = list(self._forget_requests())
-        if len(forget) > 1 and self._sends_if_violated:
+        undecided = any(dual.multiplier <= 0 for dual in self._duals)
+        if len(forget) > 1 and self._sends_if_violated and undecided:
             self._wanted = self._read_whether_needed()
         self._run.run_batches(chain(forget, self._retain_requests()), self._act)
         if not self._sub_steps and self._run.finite:  # δ = 0

@@ -1,7 +1,7 @@
 """Wrong orders of an active party: a real passive party refuses each one and changes nothing."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf, nan
 from pathlib import Path
@@ -26,6 +26,7 @@ from parties.session.memory_port import MemoryPort
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.optimiser import UpdateRule
 from parties.vertical.engine.party import VerticalParty
+from parties.vertical.engine.party_state import PartyState
 from parties.vertical.methods.network_run import NetworkRun
 from parties.vertical.methods.run import hold_forget_gradient
 from parties.vertical.passive import PassiveSession
@@ -436,3 +437,21 @@ def test_second_request_is_refused_while_the_first_one_is_not_purged(tmp_path: P
         split_model.forget(held_out)
         with pytest.raises(Aborted, match="the purge of the first request"):
             split_model.forget(learned)
+
+
+@pytest.mark.parametrize("absent", [set(), {"fresh", "unpurged"}], ids=["this version", "earlier"])
+def test_checkpoint_restores_what_the_checks_need(tmp_path: Path, absent: set[str]) -> None:
+    """Earlier versions wrote neither key, and accepted a fit in every task."""
+    with open_split_model(tmp_path, **PLAN) as (split_model, sessions):
+        start_training(split_model, "original")
+        split_model.keep_copy(ORIGINAL, pb.TRAIN)
+        split_model.forget(split_model.rows.train[:5])
+        split_model.restore_copy(ORIGINAL, "x", pb.UNLEARN)
+        session = sessions["left"]
+        content = session.state.content()
+        values = {key: value for key, value in content.values.items() if key not in absent}
+        read = PartyState.from_content(
+            session._party, replace(content, values=values), session._network
+        )
+    assert read.unpurged
+    assert read.local_model.task.fresh is bool(absent)

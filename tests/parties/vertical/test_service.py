@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kept_trio import KeptTrio, train_trio
+from kept_trio import TRAINING, KeptTrio, train_trio
 from three_parties import PARTIES, party
 
 from parties.common.errors import StorageError
 from parties.common.progress import ProgressReporter
 from parties.requests.lifecycle import RequestState
-from parties.vertical.kept_model import kept_rows
+from parties.vertical.kept_model import kept_rows, present_version
 from parties.vertical.service.desk import open_desk
 from unlearning.receipts.receipt import decode_receipt
 
@@ -61,6 +61,25 @@ def test_request_is_carried_out_after_the_training_and_certified_by_all(trio: Ke
     assert receipt.method == "retrain-local"
     assert receipt.guarantee.kind.value == "exact"
     assert [each.party for each in receipt.statements] == sorted(PARTIES)
+
+
+@pytest.mark.parametrize("method", ["fedora", "retrain-paired"])
+def test_request_for_all_validation_rows_is_carried_out_and_certified(
+    tmp_path: Path, method: str
+) -> None:
+    """No accuracy is measured on rows that do not exist, and a Retrain trains all epochs."""
+    unlearning = {"method": method, "compare": (), "retrains": 0}
+    trio = train_trio(tmp_path, unlearning=unlearning, training=TRAINING | {"patience": 1})
+    store = trio.models()["hub"]
+    rows = store.read(present_version(store)).tensors["rows"]
+    request = trio.request("left", [*rows["validation"].tolist(), *rows["train"].tolist()[:4]])
+    trio.carry_out()
+    for name in PARTIES:
+        assert trio.view(name, request).state is RequestState.CERTIFIED
+    path = trio.folder / "runs" / "trio" / "hub" / "receipts" / f"{request}.json"
+    receipt = decode_receipt(path.read_bytes())
+    assert "validation accuracy" not in str(receipt.audit)
+    assert receipt.method == method
 
 
 def test_receipt_names_a_copy_that_may_still_know_the_rows(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from three_parties import (
 
 from parties.requests.driver import carry_out
 from parties.vertical.engine.split_model import SplitModel
+from parties.vertical.methods import fedora as fedora_method
 from parties.vertical.methods.fedora import Schedule, noise_draws
 from parties.vertical.methods.fedora_settings import AdaptiveStepSettings, FedoraSettings
 from parties.vertical.methods.fedora_thresholds import calibrate_top
@@ -118,13 +119,25 @@ def test_gradient_of_forgotten_rows_is_sent_only_while_the_dual_uses_it(
 
 @pytest.mark.parametrize(("gamma", "zero"), [(-2.19, True), (2.19, False)])
 def test_gradients_of_several_messages_are_sent_only_while_the_dual_uses_them(
-    tmp_path: Path, gamma: float, zero: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gamma: float, zero: bool
 ) -> None:
     """Only all messages together tell whether the constraint holds, so they are read first."""
+    losses: list[float] = []
+    score = fedora_method._Iteration._score_loss
+
+    def recorded(iteration: Any, batch: Any) -> Any:
+        loss = score(iteration, batch)
+        losses.append(loss.values.item())
+        return loss
+
+    monkeypatch.setattr(fedora_method._Iteration, "_score_loss", recorded)
     for name in ("one", "several"):
         (tmp_path / name).mkdir()
     one = fedora(tmp_path / "one", gamma, primal_step=1e-6)
+    losses.clear()
     several = fedora(tmp_path / "several", gamma, pass_rows=8, primal_step=1e-6)
+    assert len(losses) > len(several.iterations)
+    assert {each == 0 for each in losses} == {zero}
     sent = several.sent_gradients
     assert sent is not None
     assert all(bool((each == 0).all()) is zero for each in sent.gradients.values())
@@ -289,12 +302,12 @@ def test_request_for_all_validation_rows_is_carried_out(tmp_path: Path) -> None:
     assert all(np.isfinite(each["forgetting"]) for each in result.iterations)
 
 
-def with_outlier(identity: str) -> Callable[..., None]:
-    """Write the data of the parties, with an extreme value in one row of ``left``."""
+def with_outlier(name: str, identity: str) -> Callable[..., None]:
+    """Write the data of the parties, with an extreme value in one row of the party ``name``."""
 
     def write(folder: Path, rows: int) -> None:
         write_data(folder, rows)
-        path = folder / "left.csv"
+        path = folder / f"{name}.csv"
         lines = [line.split(",") for line in path.read_text().splitlines()]
         changed = [[each[0], "1e7", *each[2:]] if each[0] == identity else each for each in lines]
         path.write_text("\n".join(map(",".join, changed)) + "\n")
@@ -302,10 +315,13 @@ def with_outlier(identity: str) -> Callable[..., None]:
     return write
 
 
-def test_fedora_rolls_back_if_a_forgotten_row_makes_the_reference_diverge(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["hub", "left"])
+def test_fedora_rolls_back_if_a_forgotten_row_makes_the_reference_diverge(
+    tmp_path: Path, name: str
+) -> None:
     """Preprocessing without the row makes its embedding exceed limits.magnitude."""
     warnings: list[str] = []
-    with trained(tmp_path, write=with_outlier("p12")) as (split_model, _):
+    with trained(tmp_path, write=with_outlier(name, "p12")) as (split_model, _):
         place = split_model.state.features.ids().index(b"p12")
         train(split_model)
         split_model.party.progress.warn = warnings.append  # type: ignore[method-assign]
@@ -315,6 +331,7 @@ def test_fedora_rolls_back_if_a_forgotten_row_makes_the_reference_diverge(tmp_pa
         result = carry_out(vertical_method("fedora"), run)
         after = run.logits(vfl_pb2.VALIDATION)[0]
     assert (result.stopped, result.iterations) == ("not finite", [])
+    assert result.label == ("FedORA", "not carried out: not finite")
     assert len(warnings) == 1
     assert "its reference models diverged" in warnings[0]
     assert torch.equal(original, after)
