@@ -155,8 +155,8 @@ class FedoraSettings(MethodSettings):
     # Largest value of the dual variable Ω; with policy = "counterfactual" the default is 10.0.
     max_multiplier: Positive = 1.0
     # Standard deviation of the Gaussian noise that every party adds to its parameters after each
-    # primal step, as a multiple of τ. It costs accuracy; with the other defaults, 2.0 lowers the
-    # leak on none of three data sets (docs/forgetting-study.md).
+    # primal step, as a multiple of τ. With the other defaults, 2.0 changes the leak on three
+    # data sets by less than the intervals, and costs accuracy (docs/forgetting-study.md).
     noise: Annotated[float, Field(ge=0)] = 0.0
     # Largest number of forgotten rows in one iteration; with policy = "counterfactual" the default
     # is 128.
