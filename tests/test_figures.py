@@ -1,5 +1,6 @@
 """Figures on the pages and in the pictures equal the records, and stale ones are marked."""
 
+import importlib
 import importlib.util
 import json
 import re
@@ -29,6 +30,7 @@ from parties.experiments.provenance import (
     values_digest,
 )
 from parties.experiments.study_pages.figure import study_points
+from parties.report.record import MethodCost
 
 DOCS = ROOT / "docs"
 CODE = (
@@ -362,6 +364,12 @@ def test_generated_advice_needs_the_mark_of_stale_figures(records: Records) -> N
     after = replace(records, codes=stale)
     assert any("stale figures of 'forgetting'" in each for each in faults(ADVICE, after))
     assert faults(rendered(ADVICE + STATE, after), after) == []
+
+
+def test_bench_of_cost_reads_fields_of_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "bench"))
+    costs = importlib.import_module("bench.forgetting").COSTS
+    assert {key for _, key, _ in costs} <= set(MethodCost.model_fields)
 
 
 # --- the pictures --------------------------------------------------------------------------------
