@@ -117,7 +117,10 @@ class EpochChoice:
         return nearest or (last and not remembers_more)
 
     def _excess(self, reference: Known) -> tuple[float, float]:
-        """What h⁺ remembers above the model, or 0 without rows; its standard error, or infinity."""
+        """How much more h⁺ remembers than the model does, and the standard error of this number.
+
+        Without rows they are 0 and infinity; the error of a single row is infinity too.
+        """
         if not all(map(len, self._labels)):
             return 0.0, math.inf
         found = _label_probabilities(reference, self._labels)

@@ -43,7 +43,7 @@ PICTURES = {  # section of the record from which each picture is drawn
     "exact-methods.png": "exact-methods",
 }
 NOTHING = "*No recorded figure.*"
-MOST_NAMED = 4  # commits that a mark names; the records name more
+MOST_NAMED = 4  # a mark with more commits than this names the records instead of the commits
 HEADINGS = ("figure", "value", "wanted", "measured")
 
 

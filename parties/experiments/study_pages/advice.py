@@ -32,7 +32,7 @@ Cell = Callable[[MethodSummary], str]
 
 
 def leak_cell(own: MethodSummary) -> str:
-    """The leak, rounded; smaller differences count for nothing."""
+    """The leak with two digits."""
     return f"{_leak(own):.2f}"
 
 
@@ -115,7 +115,7 @@ def changed_sentence(found: Sequence[PopulationSummary]) -> str:
 
 
 def rival_list(found: Sequence[PopulationSummary]) -> str:
-    """Return where each other approximate method leaks less than FedORA, a line per method."""
+    """Return the data sets on which another approximate method leaks less, a line per method."""
     places = [place for place in _data_sets(found) if _row(place, FEDORA)]
     names = dict.fromkeys(
         own.name for place in places for own in place.methods if kind_of(own) == OTHER

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from configs.agreement import MlpTop
 from configs.local_start import LocalStartSettings
+from models.arithmetic import all_within
 from models.ensemble import Ensemble
 from models.initialisation import build_seeded
 from models.tops import ConcatHead
@@ -126,7 +127,8 @@ def _targets(run: VerticalRun, own: _Outputs) -> CounterfactualTargets:
         for target, logits, sets in zip(targets, own.validated, run.sets, strict=True)
     ]
     unlearned = [each.mean().item() if len(each) else 0.0 for each in divergences]
-    bounded = references.bounded_by(run.agreement.limits.magnitude)
+    # Passive parties check their own embeddings; the active party's are checked only here.
+    bounded = all_within([references.embeddings, others], run.agreement.limits.magnitude)
     return CounterfactualTargets(forgotten, unlearned, bounded)
 
 
@@ -168,6 +170,7 @@ class References:
 
     Attributes:
         models: h⁺ of all N models, and then h⁻ of all N models.
+        embeddings: of the rows that one of them learns, [N, rows, width]: rows of D_r, then D_u.
         labels: the label of each row that one of them learns, [2 N, rows]: rows of D_r, then D_u.
         learns: 1 for the rows that a model learns, and 0 for the others, [2 N, rows].
     """
@@ -182,14 +185,14 @@ class References:
         self._target = run.target
         read = [run.embeddings(vfl_pb2.RETAIN, count), run.embeddings(vfl_pb2.FORGOTTEN)]
         self._retained = read[0].shape[1]  # the number of rows of D_r; those of D_u follow
-        self._embeddings = torch.cat(read, dim=1)  # [N, rows, width]
+        self.embeddings = torch.cat(read, dim=1)  # [N, rows, width]
         rows = [np.concatenate([sets.retain[:count], sets.forgotten]) for sets in run.sets]
         learned = [run.learned_labels[each] for each in rows]
         self.labels = torch.stack([*learned, *(run.labels[each] for each in rows)])
         weights = [run.weights_of(each) for each in rows]
         known = [each for each in weights if each is not None]
         self._weights = torch.stack(known * 2) if known else None
-        self.learns = torch.ones(self.labels.shape, dtype=self._embeddings.dtype)
+        self.learns = torch.ones(self.labels.shape, dtype=self.embeddings.dtype)
         if run.sets[0].corrects:  # D_u is a part of D_r as well, but is learned once
             twice = [np.isin(sets.retain[:count], sets.forgotten) for sets in run.sets]
             self.learns[:, : self._retained][torch.from_numpy(np.stack(twice * 2))] = 0.0
@@ -201,18 +204,11 @@ class References:
     @property
     def forgotten(self) -> Tensor:
         """The embeddings of each model's D_u, [N, forgotten, width]."""
-        return self._embeddings[:, self._retained :]
-
-    def bounded_by(self, largest: float) -> bool:
-        """Whether no element of an embedding of D_r or D_u is not finite or above ``largest``.
-
-        A passive party checks its own, but not the active party's.
-        """
-        return bool((self._embeddings.abs() <= largest).all())
+        return self.embeddings[:, self._retained :]
 
     def first_of_retain(self, count: int) -> Tensor:
         """The embeddings of the first ``count`` rows of each model's D_r, [N, count, width]."""
-        return self._embeddings[:, :count]
+        return self.embeddings[:, :count]
 
     def fit(self, epoch: int) -> None:
         """Train the models for an ``epoch``, counted from 0.
@@ -251,24 +247,22 @@ class References:
         for stream in self._streams:
             seed = torch_seed(self._agreement.seed, "reference order", stream, epoch)
             generator = torch.Generator().manual_seed(seed)
-            orders.append(torch.randperm(self._embeddings.shape[1], generator=generator))
+            orders.append(torch.randperm(self.embeddings.shape[1], generator=generator))
         return torch.stack(orders)
 
     def _at(self, places: Tensor) -> Tensor:
         """The embeddings of each model at ``places``, [N, batch]: [N, batch, width]."""
-        return self._embeddings.gather(
-            1, places[..., None].expand(-1, -1, self._embeddings.shape[2])
-        )
+        return self.embeddings.gather(1, places[..., None].expand(-1, -1, self.embeddings.shape[2]))
 
     def _fresh(self) -> Ensemble:
         """Fresh top models; h⁺ and h⁻ of a model are the same."""
         agreed = self._agreement
         hidden = agreed.top.hidden if isinstance(agreed.top, MlpTop) else ()
-        width, classes = self._embeddings.shape[2], len(agreed.labels.classes)
+        width, classes = self.embeddings.shape[2], len(agreed.labels.classes)
 
         def build() -> ConcatHead:
             return ConcatHead([width], hidden, classes)
 
         seeds = [torch_seed(agreed.seed, "reference weights", each) for each in self._streams]
-        networks = [build_seeded(seed, build).to(self._embeddings.dtype) for seed in seeds * 2]
+        networks = [build_seeded(seed, build).to(self.embeddings.dtype) for seed in seeds * 2]
         return Ensemble.of(networks)

@@ -282,7 +282,7 @@ class FedOraMethod(MethodDefaults):
 
 
 def _label(plan: FedoraSettings, constraint: ConstraintUse, stop: Stop) -> Label | None:
-    """What the report shows of a run; None: the method's own label."""
+    """The name and the remark of the method in the report; None: those of the class."""
     if stop.restore and not constraint.iterations:
         return Label("FedORA", f"not carried out: {stop.reason}")
     return None if plan.dual == "literal" else constraint_label(plan, constraint)
