@@ -8,7 +8,9 @@ from typing import Protocol, Self, TypeVar
 from parties.horizontal.local.client_task import ClientTask
 
 T = TypeVar("T", bound=ClientTask)
-MAX_LOADED_CLIENTS = 4  # clients whose rows one process keeps in memory
+# Clients whose rows one process keeps in memory. A round loads every client in turn: with fewer
+# entries than clients, no entry would be used twice.
+MAX_LOADED_CLIENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
