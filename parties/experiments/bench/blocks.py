@@ -85,7 +85,7 @@ class TableBlock(ConfigTable):
     def command(self) -> str:
         """The command that produces the block's runs."""
         wide = " --gpu" if self.gpu else ""
-        return f"vfl bench {self.bench} --data DIR{wide} --only '{self.experiment}'"
+        return f'vfl bench {self.bench} --data DIR{wide} --only "{self.experiment}"'
 
     @property
     @abstractmethod

@@ -2,18 +2,25 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Final
 
-from scipy.stats import spearmanr, ttest_rel
+from scipy.stats import spearmanr
 
 from parties.experiments.bench.blocks import RETRAIN, STANDARD
-from parties.experiments.bench.results import Results, SeedSeries, TableRow, seed_differences
+from parties.experiments.bench.results import (
+    Results,
+    SeedSeries,
+    TableRow,
+    seed_differences,
+    seed_ratios,
+)
+from unlearning.audit.intervals import seed_interval
 
 FEWEST: Final = 3  # seeds; a check needs as many
-ABOVE_ZERO: Final = (1e-6, math.inf)  # above the tolerance of ``judge_value``
-LEVEL: Final = 0.05  # significance level of the one-sided paired tests
+TOLERANCE: Final = 1e-9  # of a limit, for rounding
+ABOVE_ZERO: Final = (1e-6, math.inf)  # above the tolerance
 M1, M2 = "Income, m=1, n=50 %", "Income, m=2, n=25 %"
 TIMED, ABLATED, SWEPT = "Income, timed", "Digits, m=2, n=50 %", "Digits, sweeps"
 ROWS: Final = {row.label: row for row in STANDARD}
@@ -26,14 +33,33 @@ DELTAS: Final = ("0", "5", "10", "25")  # the paper claims a trend up to 25 %
 class ReproductionCheck:
     """A value, the requirement on this value, and whether the value meets the requirement.
 
-    ``ok`` is None if there is no requirement, or if too few runs are finished.
+    Attributes:
+        value: the measured value, a mean over seeds; None: no run, or too few seeds.
+        wanted: the requirement; empty: none.
+        ok: True if the whole interval meets the requirement, False if no part of it does. None: a
+            part of it does, there is no value, or no requirement.
+        spread: the 95 % interval of ``value``; None: the value is not a mean over seeds.
     """
 
     name: str
-    value: float | None  # None: no run, or too few seeds
+    value: float | None
     unit: str
     wanted: str = ""
     ok: bool | None = None
+    spread: tuple[float, float] | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the requirement holds: yes, no, undecided or open; empty without a requirement.
+
+        "Undecided": the interval contains values that meet the requirement, and values that do not.
+        "Open": too few runs are finished.
+        """
+        if not self.wanted:
+            return ""
+        if self.value is None:
+            return "open"
+        return {True: "yes", False: "no", None: "undecided"}[self.ok]
 
 
 def fedora_checks(results: Results) -> list[ReproductionCheck]:
@@ -57,24 +83,40 @@ def check_row(check: ReproductionCheck) -> str:
 
 def results_by_row(results: Sequence[ReproductionCheck]) -> dict[str, str]:
     """Return a text for each label (R1, R2, ...) that says whether all its requirements hold."""
-    demanded: dict[str, list[bool | None]] = {}
+    demanded: dict[str, set[str]] = {}
     for check in results:
         if check.wanted:
-            demanded.setdefault(check_row(check), []).append(check.ok)
-    return {row: _joint_result(checks) for row, checks in demanded.items()}
+            demanded.setdefault(check_row(check), set()).add(check.verdict)
+    return {row: _joint_result(verdicts) for row, verdicts in demanded.items()}
 
 
-def _joint_result(checks: Sequence[bool | None]) -> str:
-    if False in checks:
+def _joint_result(verdicts: set[str]) -> str:
+    if "no" in verdicts:
         return "not reproduced"
-    return "open" if None in checks else "reproduced"
+    return next((each for each in ("open", "undecided") if each in verdicts), "reproduced")
 
 
 def judge_mean(
     name: str, series: SeedSeries, between: tuple[float, float], wanted: str, unit: str = ""
 ) -> ReproductionCheck:
-    """Return the check that the mean of ``series`` is within ``between``."""
-    return judge_value(name, mean_over_seeds(series), unit, between, wanted)
+    """Return the check that the mean of ``series`` is within ``between``, by its 95 % interval.
+
+    The interval is that of Student's t over seeds. With fewer than ``FEWEST`` seeds the check is
+    open.
+    """
+    if len(series) < FEWEST:
+        return ReproductionCheck(name, None, unit, wanted)
+    values = list(series.values())
+    spread = seed_interval(values)
+    return ReproductionCheck(name, fmean(values), unit, wanted, _decide(spread, between), spread)
+
+
+def _decide(spread: tuple[float, float], between: tuple[float, float]) -> bool | None:
+    """Return whether an interval is within ``between``; None if only a part of it is."""
+    (low, high), (least, most) = spread, (between[0] - TOLERANCE, between[1] + TOLERANCE)
+    if least <= low and high <= most:
+        return True
+    return False if high < least or low > most else None
 
 
 def judge_within(
@@ -87,34 +129,35 @@ def judge_within(
 def judge_value(
     name: str, value: float | None, unit: str, between: tuple[float, float], wanted: str
 ) -> ReproductionCheck:
-    """Return the check that ``value`` is within ``between``, the smallest and largest value."""
-    ok = None if value is None else between[0] - 1e-9 <= value <= between[1] + 1e-9
+    """Return the check that an exact ``value`` is within ``between``, the limits included."""
+    ok = None if value is None else _decide((value, value), between)
     return ReproductionCheck(name, value, unit, wanted, ok)
+
+
+def judge_count(
+    name: str, parts: Sequence[ReproductionCheck], between: tuple[int, int], wanted: str
+) -> ReproductionCheck:
+    """Return the check of the number of ``parts`` whose mean is at least 0.
+
+    The interval is from the number of parts that hold over seeds to the number of those that may.
+    If one of them is open, the check is open.
+    """
+    values = [part.value for part in parts if part.value is not None]
+    if len(values) < len(parts):
+        return ReproductionCheck(name, None, "", wanted)
+    low = sum(part.ok is True for part in parts)
+    spread = (float(low), float(low + sum(part.ok is None for part in parts)))
+    count = float(sum(value >= 0 for value in values))
+    return ReproductionCheck(name, count, "", wanted, _decide(spread, between), spread)
 
 
 def judge_above(
     name: str, higher: SeedSeries, lower: SeedSeries, least: float = 0.0
 ) -> Iterator[ReproductionCheck]:
-    """Yield the check that ``higher`` exceeds ``lower`` significantly, and by at least ``least``.
-
-    The test is a one-sided paired t-test over seeds. If the differences of all seeds are equal, no
-    t-test is possible; then a positive difference counts as significant.
-    """
-    apart = seed_differences(higher, lower)
-    if len(apart) < FEWEST:
-        yield ReproductionCheck(
-            name, None, "points", f"above {least * 100:g} points, over {FEWEST} seeds or more"
-        )
-        return
-    mean = fmean(apart.values())
-    seeds = list(apart)
-    constant = max(apart.values()) - min(apart.values()) < 1e-12
-    p = float(mean <= 0)
-    if not constant:
-        pair = [[side[seed] for seed in seeds] for side in (higher, lower)]
-        p = float(ttest_rel(*pair, alternative="greater").pvalue)
-    wanted = f"above {least * 100:g} points, p < {LEVEL:g} (p = {p:.2g}, {len(seeds)} seeds)"
-    yield ReproductionCheck(name, mean * 100, "points", wanted, mean >= least and p < LEVEL)
+    """Yield the check that ``higher`` is above ``lower``, by at least ``least``; in points."""
+    apart = _points(seed_differences(higher, lower))
+    between = (max(100 * least, ABOVE_ZERO[0]), math.inf)
+    yield judge_mean(name, apart, between, f"above {least * 100:g} points", "points")
 
 
 def utility_checks(results: Results) -> Iterator[ReproductionCheck]:
@@ -145,8 +188,8 @@ def utility_checks(results: Results) -> Iterator[ReproductionCheck]:
             seed_differences(test("FedORA (paper)"), retrain),
             seed_differences(test("CVFU"), test("Retrain (sum of votes)")),
         )
-    absolute = mean_over_seeds(results.series(M2, RETRAIN, "test"))
-    yield judge_value(f"R1: Retrain, {M2}", absolute, "accuracy", (0.845, 0.862), "0.845 to 0.862")
+    absolute = results.series(M2, RETRAIN, "test")
+    yield judge_mean(f"R1: Retrain, {M2}", absolute, (0.845, 0.862), "0.845 to 0.862", "accuracy")
 
 
 def attack_checks(results: Results) -> Iterator[ReproductionCheck]:
@@ -168,11 +211,10 @@ def time_checks(results: Results) -> Iterator[ReproductionCheck]:
     retrain = results.series(TIMED, RETRAIN, "round")
     for row, paper in ((FORMS[0], 1.22 / 1.43), (FORMS[1], 1.22 / 1.43), (ROWS["GA"], 0.79 / 1.43)):
         own = results.series(TIMED, row, "round")
-        ratio = _ratio(own, retrain)
         low, high = 0.6 * paper, 1.4 * paper
         wanted = f"{low:.2f} to {high:.2f} (the paper's {paper:.2f})"
         name = f"R4: time of a round, {row.label} over Retrain"
-        yield judge_value(name, ratio, "", (low, high), wanted)
+        yield judge_mean(name, seed_ratios(own, retrain), (low, high), wanted)
 
 
 def ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
@@ -186,9 +228,9 @@ def ablation_checks(results: Results) -> Iterator[ReproductionCheck]:
         yield from judge_above(name, of("w/o UL", measure), of("paper", measure), least)
     whole = _points(seed_differences(of("w/o AB", "test"), of("paper", "test")))
     yield from judge_within("R5: test accuracy, all of D_r minus a quarter", whole, 1.0, "points")
-    slower = _ratio(of("w/o AB", "round"), of("paper", "round"))
+    slower = seed_ratios(of("w/o AB", "round"), of("paper", "round"))
     name = "R5: time of a round, all of D_r over a quarter"
-    yield judge_value(name, slower, "", (2.0, math.inf), "at least 2")
+    yield judge_mean(name, slower, (2.0, math.inf), "at least 2")
     fixed = seed_differences(of("w/o AS", "mia"), of("paper", "mia"))
     name = "R5: mia, fixed steps minus adaptive (the paper: +0.14; may be none)"
     yield ReproductionCheck(name, mean_over_seeds(fixed), "share")
@@ -208,7 +250,7 @@ def sweep_checks(results: Results) -> Iterator[ReproductionCheck]:
     yield from trend_check("R6: Spearman of ω and unlearning accuracy", weights, -0.8)
     shares = [(float(delta), of(f"δ={delta} %", "test")) for delta in DELTAS]
     yield from trend_check("R6: Spearman of δ (to 25 %) and test accuracy", shares, 0.8)
-    faster = _ratio(of("δ=100 %", "round"), of("δ=5 %", "round"))
+    faster = mean_over_seeds(seed_ratios(of("δ=100 %", "round"), of("δ=5 %", "round")))
     yield ReproductionCheck("R6: time of a round, δ = 100 % over 5 % (the paper: 4.5)", faster, "")
 
 
@@ -230,16 +272,25 @@ def trend_check(
     """Yield a check of a trend: the rank correlation of ``points`` must reach ``bound``.
 
     A positive ``bound`` is the smallest allowed correlation, a negative ``bound`` is the
-    largest. A point consists of an x value and a series of values, one value per seed; the mean of
-    the series is the y value.
+    largest. A point consists of an x value and a series of y values, one per seed. The correlation
+    is computed for each seed.
     """
-    rho: float | None = None
-    if all(len(series) >= FEWEST for _, series in points):
-        ours = [fmean(series.values()) for _, series in points]
-        constant = max(ours) - min(ours) < 1e-12  # ranks of equal numbers have no correlation
-        rho = 0.0 if constant else float(spearmanr([at for at, _ in points], ours).statistic)
+    seeds = set.intersection(*(set(series) for _, series in points))
+    at = [each for each, _ in points]
+    found = {seed: _correlation(at, [series[seed] for _, series in points]) for seed in seeds}
     between = (-1.0, bound) if bound < 0 else (bound, 1.0)
-    yield judge_value(name, rho, "", between, f"at {'most' if bound < 0 else 'least'} {bound:g}")
+    wanted = f"at {'most' if bound < 0 else 'least'} {bound:g}"
+    check = judge_mean(name, found, between, wanted)
+    if check.spread is not None:  # no correlation is beyond -1 or 1
+        inside = (max(-1.0, check.spread[0]), min(1.0, check.spread[1]))
+        check = replace(check, spread=inside, ok=_decide(inside, between))
+    yield check
+
+
+def _correlation(at: Sequence[float], values: Sequence[float]) -> float:
+    """Return Spearman's rank correlation; 0 if all values are equal, which have no ranks."""
+    constant = max(values) - min(values) < 1e-12
+    return 0.0 if constant else float(spearmanr(at, values).statistic)
 
 
 def mean_over_seeds(series: SeedSeries) -> float | None:
@@ -249,11 +300,3 @@ def mean_over_seeds(series: SeedSeries) -> float | None:
 
 def _points(series: SeedSeries) -> SeedSeries:
     return {seed: 100 * value for seed, value in series.items()}
-
-
-def _ratio(ours: SeedSeries, theirs: SeedSeries) -> float | None:
-    """Return the ratio of means over the seeds that both series have."""
-    seeds = ours.keys() & theirs.keys()
-    if len(seeds) < FEWEST:
-        return None
-    return fmean(ours[seed] for seed in seeds) / fmean(theirs[seed] for seed in seeds)

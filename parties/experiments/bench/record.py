@@ -179,14 +179,16 @@ def _check_table(judged: Sequence[ReproductionCheck]) -> str:
     lines = [
         "## Reproduction checks",
         "",
-        f"{words}. A check is open as long as fewer than {FEWEST} seeds are finished.",
+        f"{words}. In square brackets: the 95 % interval of Student's t over seeds. A check holds "
+        "if the whole interval meets the requirement, fails if no part of the interval does, and "
+        "is undecided otherwise. A check is open as long as fewer than "
+        f"{FEWEST} seeds are finished.",
         "",
     ]
     lines += _missed(judged)
     lines += ["| figure | measured | wanted | holds |", "|---|---|---|---|"]
-    marks = {True: "yes", False: "no", None: ""}
     for each in judged:
-        lines.append(f"| {each.name} | {_value(each)} | {each.wanted} | {marks[each.ok]} |")
+        lines.append(f"| {each.name} | {_value(each)} | {each.wanted} | {each.verdict} |")
     return "\n".join(lines) + "\n"
 
 
@@ -202,7 +204,10 @@ def _missed(judged: Sequence[ReproductionCheck]) -> list[str]:
 
 
 def _value(check: ReproductionCheck) -> str:
-    return "open" if check.value is None else f"{check.value:.4g} {check.unit}".rstrip()
+    if check.value is None:
+        return "open"
+    spread = f" [{check.spread[0]:.3g}, {check.spread[1]:.3g}]" if check.spread else ""
+    return f"{check.value:.4g}{spread} {check.unit}".rstrip()
 
 
 def _sections(shown: Sequence[FilledBlock], drawn: Mapping[str, str]) -> list[str]:

@@ -77,3 +77,8 @@ def mean_sd(series: Mapping[int, float]) -> MeanSd | None:
 def seed_differences(ours: SeedSeries, reference: SeedSeries) -> SeedSeries:
     """Return ``ours`` minus ``reference`` for every seed that occurs in both series."""
     return {seed: ours[seed] - reference[seed] for seed in ours if seed in reference}
+
+
+def seed_ratios(ours: SeedSeries, reference: SeedSeries) -> SeedSeries:
+    """Return ``ours`` over ``reference`` for every seed in both series whose divisor is not 0."""
+    return {seed: ours[seed] / reference[seed] for seed in ours if reference.get(seed)}

@@ -7,12 +7,18 @@ from typing import Final
 from parties.experiments.bench.checks import (
     ABOVE_ZERO,
     ReproductionCheck,
+    judge_count,
     judge_mean,
-    judge_value,
     mean_over_seeds,
 )
 from parties.experiments.bench.horizontal.blocks import RETRAIN
-from parties.experiments.bench.results import Results, SeedSeries, TableRow, seed_differences
+from parties.experiments.bench.results import (
+    Results,
+    SeedSeries,
+    TableRow,
+    seed_differences,
+    seed_ratios,
+)
 
 PAT_20, PAT_50, IID = (f"Fashion-MNIST, {split}" for split in ("Pat-20", "Pat-50", "IID"))
 LONG: Final = f"{PAT_20}, 2,000 rounds"
@@ -69,7 +75,7 @@ def _ascents(results: Results, place: str) -> Iterator[ReproductionCheck]:
             continue
         asr = _series(results, place, name, "asr1")
         yield judge_mean(f"R7: ASR¹ of {name}, {place}", asr, (-math.inf, 0.02), "at most 0.02")
-        part = _ratio(first, _series(results, place, "original", "right1"))
+        part = seed_ratios(first, _series(results, place, "original", "right1"))
         title = f"R7: R-Acc¹ of {name} over the original's, {place}"
         yield judge_mean(title, part, (-math.inf, 0.5), "at most 0.5")
         back = _series(results, place, name, "asr2")
@@ -134,7 +140,7 @@ def fedforget_checks(results: Results) -> Iterator[ReproductionCheck]:
     )
     title = "R13: test accuracy, original minus repel"
     yield judge_mean(title, lost, (0.03, math.inf), "at least 0.03")
-    times = _ratio(
+    times = seed_ratios(
         _series(results, place, "retrain", "seconds"),
         _series(results, place, "fedforget", "seconds"),
     )
@@ -149,25 +155,29 @@ def mimir_checks(results: Results) -> Iterator[ReproductionCheck]:
     D_r = the rows of a remaining client, D_f = the rows of the leaving client. On D_r, Mimir is
     also compared with FedMM.
     """
-    ahead = []
     for place in (*SPARSE, *OWN_SPARSE):
         kept, rest = (_beside_retrain(results, place, word) for word in BY_STAYING)
         name = f"R11: D_r of Mimir minus Retrain's, {place}"
         yield judge_mean(name, kept, (-0.12, 0.12), "within 0.12")
         name = f"R11: D_f of Mimir minus Retrain's, {place}"
         yield judge_mean(name, rest, (-math.inf, 0.1), "at most 0.1")
-    for place in SPARSE:
-        own, other = (_series(results, place, each, BY_STAYING[0]) for each in ("mimir", "fedmm"))
-        ahead.append(mean_over_seeds(seed_differences(own, other)))
-    known = [each for each in ahead if each is not None]
-    pairs = float(sum(each >= 0 for each in known)) if len(known) == len(SPARSE) else None
-    name = "R11: pairs of four in which D_r of Mimir is at least FedMM's"
-    yield judge_value(name, pairs, "", (3.0, 4.0), "3 or 4")
+    yield _order_check(results)
     for place in (*DENSER, *OWN_DENSER):
         for word, title, most in zip(BY_STAYING, ("D_r", "D_f"), (0.1, 0.2), strict=True):
             gap = _beside_retrain(results, place, word)
             name = f"R12: {title} of Mimir minus Retrain's, {place}"
             yield judge_mean(name, gap, (-most, most), f"within {most}")
+
+
+def _order_check(results: Results) -> ReproductionCheck:
+    """The number of pairs of clients in which D_r of Mimir is at least FedMM's: three or four."""
+    signs = []
+    for place in SPARSE:
+        own, other = (_series(results, place, each, BY_STAYING[0]) for each in ("mimir", "fedmm"))
+        ahead = seed_differences(own, other)
+        signs.append(judge_mean(place, ahead, (0.0, math.inf), "at least 0"))
+    name = "R11: pairs of four in which D_r of Mimir is at least FedMM's"
+    return judge_count(name, signs, (3, len(SPARSE)), "3 or 4")
 
 
 def _beside_retrain(results: Results, place: str, measure: str) -> SeedSeries:
@@ -178,7 +188,3 @@ def _beside_retrain(results: Results, place: str, measure: str) -> SeedSeries:
 def _series(results: Results, place: str, method: str, measure: str) -> SeedSeries:
     row = RETRAIN if method == "retrain" else TableRow("", "", method)
     return results.series(place, row, measure)
-
-
-def _ratio(ours: SeedSeries, theirs: SeedSeries) -> SeedSeries:
-    return {seed: ours[seed] / theirs[seed] for seed in ours if theirs.get(seed)}

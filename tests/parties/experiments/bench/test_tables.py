@@ -88,7 +88,7 @@ def test_block_that_needs_a_gpu_names_the_command() -> None:
     block = BLOCK.model_copy(update={"experiment": "y", "gpu": True})
     (table,) = fill_blocks([block], RESULTS)
     assert (
-        "not run (needs a GPU); to run it: `vfl bench fedora --data DIR --gpu --only 'y'`"
+        'not run (needs a GPU); to run it: `vfl bench fedora --data DIR --gpu --only "y"`'
         in block_to_markdown(table)
     )
     assert "| GA | 0.5000 (-0.3000) |" in block_to_markdown(table)
