@@ -131,7 +131,7 @@ def build_network_client(
 ) -> NetworkClientTask:
     """Build a client with its rows; the client uses ``network`` and changes its parameters.
 
-    ``listed`` are the IDs of the rows of the requests that name them in a list.
+    ``listed`` are the IDs of the rows of the requests whose rows are known by ID.
     """
     plan = personalisation_of(agreement, network)
     select_rows = partial(_select_rows, agreement, name, listed)
@@ -150,4 +150,4 @@ def _select_rows(
     known = next((each for each in agreement.unlearn if each.name == request), None)
     if known is None:
         return None
-    return requested_rows(agreement, known, name, client_data, listed.get(request, ()))
+    return requested_rows(agreement, known, name, client_data, listed.get(request))

@@ -37,7 +37,7 @@ class FederatedParty(FederatedContext):
     client_task: Callable[[Any], ClientTask]
     # Function (agreement) -> all local tasks that the server may send.
     local_tasks: Callable[[Any], Sequence[LocalTask]]
-    # At a client, for a request after the run that names its rows in a list: their IDs.
+    # At a client, for a request after the run whose rows are known by ID: their IDs.
     listed_rows: Mapping[str, Container[bytes]] = field(default_factory=dict)
 
     def with_all_rows(self) -> Self:

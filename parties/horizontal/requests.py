@@ -143,7 +143,8 @@ class RequestRunner:
             self._require_feasible(name, leaving, remaining, methods)
         unlearned, outcomes = self._run_all(name, methods, original, leaving, remaining)
         delivered = unlearned[0].model if unlearned else original
-        self._branches.adopt(unlearned[0].branch if unlearned else self._branches.current)
+        if unlearned:  # without one, the clients stay on the branch of the trained model
+            self._branches.adopt(unlearned[0].branch)
         records = self._method_records(leaving, methods, outcomes)
         self._journal.flush()  # after the purge, no model can be evaluated on the forgotten rows
         purged = self._cohort.purge()

@@ -209,16 +209,17 @@ def requested_text_rows(
     request: TextRequest,
     client: str,
     dataset: TextDataset,
-    listed: Container[bytes] = (),
+    listed: Container[bytes] | None = None,
 ) -> Index:
     """Return the numbers, ``[rows]``, of those training texts of a client that a request names.
 
-    ``listed`` are the hashes of the texts if the request names them in a list.
+    ``listed`` are the hashes of the texts, if they are known; None selects them by flag and
+    fraction.
     """
     if request.client not in (None, client):
         return np.empty(0, np.int64)
-    if request.has_list:
-        return indices_of(dataset.ids, listed)
+    if listed is not None or request.has_list:
+        return indices_of(dataset.ids, () if listed is None else listed)
     count = len(dataset.rows)
     found = np.flatnonzero(dataset.flagged) if request.rows == "flagged" else np.arange(count)
     secret = derive_key(agreement.seed, "request", request.name, request.seed, client)

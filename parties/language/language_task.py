@@ -136,7 +136,7 @@ def build_text_client(
 ) -> LanguageClientTask:
     """Return the task of the client ``name``; running this task changes ``base_model``.
 
-    ``listed`` are the hashes of the texts of the requests that name them in a list.
+    ``listed`` are the hashes of the texts of the requests whose texts are known by hash.
     """
     requested = partial(_requested, agreement, name, listed)
     micro_batch = agreement.training.micro_batch
@@ -154,4 +154,4 @@ def _requested(
     found = next((each for each in agreement.unlearn if each.name == request), None)
     if found is None:
         return None
-    return requested_text_rows(agreement, found, name, dataset, listed.get(request, ()))
+    return requested_text_rows(agreement, found, name, dataset, listed.get(request))

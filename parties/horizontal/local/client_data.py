@@ -161,16 +161,17 @@ def requested_rows(
     request: ClientRequest,
     name: str,
     client_data: ClientData,
-    listed: Container[bytes] = (),
+    listed: Container[bytes] | None = None,
 ) -> Index:
     """Return the indices of the client's training rows that a request names, ``[requested]``.
 
-    The indices are sorted. ``listed`` are the IDs of the rows if the request names them in a list.
+    The indices are sorted. ``listed`` are the IDs of the rows, if they are known; None selects them
+    by class and fraction.
     """
     if request.client not in (None, name):
         return np.empty(0, np.int64)
-    if request.has_list:
-        return indices_of(client_data.ids, listed)
+    if listed is not None or request.has_list:
+        return indices_of(client_data.ids, () if listed is None else listed)
     labels = client_data.train.labels.numpy()
     classes = [agreement.labels.classes.index(each) for each in request.classes]
     named = np.flatnonzero(np.isin(labels, classes)) if classes else np.arange(len(labels))

@@ -146,29 +146,35 @@ def listed_rows(
     requests: Iterable[RequestBase],
     journal: RequestJournal | None,
 ) -> dict[str, Container[bytes]]:
-    """Return the IDs of the rows that this client's requests name in a list, by request name.
+    """Return the IDs of the rows that requests name at this client, by request name.
 
-    The lists are in the private records of the client; after a purge of a record, the list of
-    forgotten IDs still recognises the rows that the request was the first to remove.
+    The IDs of a request by list are in the private record of the client. The rows of a request that
+    was carried out are on the client's list of forgotten IDs, so that they are recognised after the
+    client's file has changed. Other requests are absent: their rows are selected by class and
+    fraction.
 
     Raises:
-        StorageError: the client has no record of a request.
+        StorageError: the client has no record of a request by list.
     """
     found = dict[str, Container[bytes]]()
     for each in requests:
-        if not each.has_list or each.client != party.name:
+        if each.client not in (None, party.name):
             continue
         ids = None
         if journal is not None:
-            subjects = SubjectStore(journal, party.keys)
-            forgotten = ForgottenList(journal.database, party.keys)
-            ids = named_ids(request_id(each.name), subjects, forgotten)
-        if ids is None:
+            forgotten, asked = ForgottenList(journal.database, party.keys), request_id(each.name)
+            ids = (
+                named_ids(asked, SubjectStore(journal, party.keys), forgotten)
+                if each.has_list
+                else forgotten.of(asked)
+            )
+        if ids is not None:
+            found[each.name] = ids
+        elif each.has_list:
             raise StorageError(
                 f"{party.name} has no record of the rows of its request {request_id(each.name)}",
                 "give the same list to vfl unlearn request again, or restore a newer backup",
             )
-        found[each.name] = ids
     return found
 
 
@@ -189,7 +195,7 @@ def with_requests(
     Args:
         party: the party.
         requests: the requests.
-        listed: at a client, the rows of its requests by list, see ``listed_rows``.
+        listed: at a client, the rows that requests name by ID, see ``listed_rows``.
         compares: whether the model is compared with Retrains.
     """
     plan = party.agreement.unlearning  # type: ignore[attr-defined]

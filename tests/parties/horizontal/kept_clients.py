@@ -54,15 +54,17 @@ class KeptClients(ClientFederation):
         messages: number of messages of the server in the last service.
     """
 
-    def __init__(self, folder: Path, changes: Sequence[str] = ()) -> None:
-        super().__init__(folder, changes)
+    def __init__(
+        self, folder: Path, changes: Sequence[str] = (), config: Path | None = None
+    ) -> None:
+        super().__init__(folder, changes, config)
         self.out = folder / "runs"
         self.heard: list[dict[str, Any]] = []
         self.messages = 0
 
     def with_changes(self, *changes: str) -> "KeptClients":
         """The same parties with further changes of the agreement."""
-        return KeptClients(self.folder, (*self.changes, *changes))
+        return KeptClients(self.folder, (*self.changes, *changes), self.config)
 
     def set_up(self, name: str, *, serves: bool) -> HorizontalParty:
         """One party with its data."""
