@@ -12,14 +12,14 @@ from configs.client_unlearning import REPEATED_SUMS
 from configs.federated import RequestBase
 from parties.common.errors import Diverged, PolicyError
 from parties.horizontal.engine.branches import Branches
-from parties.horizontal.engine.clusters import ClusterStore
+from parties.horizontal.engine.clusters import CLUSTERS, ClusterStore
 from parties.horizontal.engine.cohort import (
     DIVERGED_HINT,
     AbsentClientError,
     Cohort,
     Member,
 )
-from parties.horizontal.engine.history import RoundStore
+from parties.horizontal.engine.history import HISTORY, RoundStore
 from parties.horizontal.engine.run import ConflictCheck, HorizontalRun
 from parties.horizontal.engine.run_journal import RunJournal
 from parties.horizontal.engine.training_plan import ORIGINAL
@@ -107,11 +107,11 @@ class RequestRunner:
         self._salt = ""  # of the present request's random streams
 
     def _history(self) -> RoundStore:
-        return RoundStore(self._party.state / "history", self._task.history_every)
+        return RoundStore(self._party.state / HISTORY, self._task.history_every)
 
     def _clusters(self) -> ClusterStore | None:
         groups = self._task.clusters
-        return ClusterStore(self._party.state / "clusters", groups) if groups else None
+        return ClusterStore(self._party.state / CLUSTERS, groups) if groups else None
 
     def carry_out(
         self, request: RequestBase, original: Tensor, rounds: int

@@ -14,12 +14,21 @@ from parties.common.libraries import library_versions
 from parties.horizontal.admission import Admission
 from parties.horizontal.engine.aggregation import aggregation_claim
 from parties.horizontal.engine.branches import Branches
-from parties.horizontal.engine.clusters import ClusterProgress, ClusterSnapshot, ClusterStore
+from parties.horizontal.engine.clusters import (
+    CLUSTERS,
+    ClusterProgress,
+    ClusterSnapshot,
+    ClusterStore,
+)
 from parties.horizontal.engine.cohort import Cohort, Member, require_bounded
-from parties.horizontal.engine.history import RoundStore
+from parties.horizontal.engine.history import HISTORY, RoundStore
 from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.horizontal.engine.rounds import NO_HISTORY, HistoryWriter, RoundResult, run_rounds
-from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.engine.run_journal import (
+    RunJournal,
+    clear_stored_rounds,
+    federated_checkpoints,
+)
 from parties.horizontal.engine.training_plan import ORIGINAL
 from parties.horizontal.evaluation.outcome import Scores, client_scores
 from parties.horizontal.party import FederatedParty, save_model
@@ -193,9 +202,7 @@ class FederatedServer:
                 model, remaining, record = self._requests.carry_out(request, model, end)
                 members = [Member(each.client) for each in remaining]
                 requests.append(record)
-        if requests:  # both contain information about clients that left, and are not needed again
-            RoundStore(self._party.state / "history", 0).clear()
-            ClusterStore(self._party.state / "clusters", ()).clear()
+        clear_stored_rounds(self._party.state)
         self._delivered = model
         accuracy = None if requests else self._test_accuracy(model)
         steps = [
@@ -245,7 +252,7 @@ class FederatedServer:
         return trained.model
 
     def _history(self) -> RoundStore:
-        return RoundStore(self._party.state / "history", self._task.history_every)
+        return RoundStore(self._party.state / HISTORY, self._task.history_every)
 
 
 def federated_run_facts(
@@ -325,7 +332,7 @@ def train_rounds(
         journal.record(name, now)
 
     if groups:
-        clusters = ClusterStore(party.state / "clusters", groups)
+        clusters = ClusterStore(party.state / CLUSTERS, groups)
         done = ClusterProgress(begun.model, len(rounds), begun.snapshots)
         model = clusters.train(cohort, span.model, round_plan, watch, done)
         return TrainedModel(model, rounds, begun.branch)

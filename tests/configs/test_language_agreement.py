@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from configs.config_file import read_any, read_config
 from configs.errors import ConfigError
@@ -172,3 +173,18 @@ def test_a_request_can_run_its_method_alone(tmp_path: Path) -> None:
     three = read_config(written(tmp_path), LANGUAGE, ("unlearning.retrains=3",)).agreement
     names = [each.name for each in text_unlearning_methods(three, 2)]
     assert names == ["npo", "fine-tune", "retrain", "retrain-2", "retrain-3"]
+
+
+def test_primal_dual_of_requests_after_the_run_needs_held_out_texts() -> None:
+    parties = {"server": {"role": "server"}, **{each: {"role": "client"} for each in ("a", "b")}}
+    agreement = {
+        "federation": "ferries",
+        "mode": "llm",
+        "parties": parties,
+        "model": {"digest": "0" * 64},
+        "unlearning": {"method": "primal-dual"},
+        "test_share": 0.0,
+    }
+    assert LANGUAGE.agreement.model_validate(agreement)
+    with pytest.raises(ValidationError, match="test_share = 0 there are no held-out texts"):
+        LANGUAGE.agreement.model_validate(agreement | {"requests": {"keep": "model"}})

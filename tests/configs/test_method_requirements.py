@@ -75,6 +75,15 @@ def test_missing_requirement_is_named_before_the_run(tmp_path: Path, change: str
             "fedrecovery can only remove whole clients",
         ),
         (
+            [
+                "history.every=1",
+                "unlearning.compare=['federaser']",
+                "unlearn=[{name='a', client='client-0', fraction=0.5}, "
+                "{name='b', client='client-1'}]",
+            ],
+            "federaser cannot be used after the request 'a'",
+        ),
+        (
             ["personal.kind='fedper'", "unlearning.compare=['mode']"],
             "mode trains a second model",
         ),

@@ -126,23 +126,29 @@ def _calibrated(stored: Tensor, found: Tensor) -> Tensor:
 
 
 # --- FedRecovery ----------------------------------------------------------------------------------
-# Notation: w_i = the model of round i, ∇f_j(w_i) = the gradient of client j at w_i, n = number of
-# clients, u = the set of leaving clients, m = its size (1 in the paper), η = the server's learning
-# rate, δ_i = the residual of round i, p_i = its weight. The sign is ours: after one round, w − δ
-# must be the model that training without u gives.
+# Notation: w_i = the model of round i, ∇f_j(w_i) = the gradient of client j at w_i, n_j = its rows,
+# u = the set of leaving clients, η = the server's learning rate, δ_i = the residual of round i,
+# p_i = its weight. The sign is ours, and so are the weights n_j, with which the server averages:
+# after one round, w − δ must be the model that training without u gives.
 
 
-def recovery_residual(gradients: Tensor, leaving: Sequence[int], rate: float) -> Tensor:
+def recovery_residual(
+    gradients: Tensor, rows: Tensor, leaving: Sequence[int], rate: float
+) -> Tensor:
     """Return FedRecovery's residual δ_i of one round, ``[d]``.
 
-    ``gradients`` are the gradients of all clients, ``[clients, d]``; ``leaving`` are the positions
-    of the leaving clients; ``rate`` is η.
+    Args:
+        gradients: the gradients of all clients, ``[clients, d]``.
+        rows: the clients' numbers of rows n_j, ``[clients]``.
+        leaving: the positions of the leaving clients, not of all clients.
+        rate: the server's learning rate η.
     """
-    n, m = len(gradients), len(leaving)
-    left = gradients[list(leaving)].sum(dim=0)
-    # Zhang et al. 2023, for m clients, sign as above:
-    # δ_i = (η / n) [ (m / (n − m)) Σ_{j∉u} ∇f_j − Σ_{j∈u} ∇f_j ].
-    return rate / n * (m * (gradients.sum(dim=0) - left) / (n - m) - left)
+    stay = rows.clone()
+    stay[list(leaving)] = 0
+    # Zhang et al. 2023, for several clients, sign and weights as above:
+    # δ_i = η [ Σ_{j∉u} n_j ∇f_j / Σ_{j∉u} n_j − Σ_j n_j ∇f_j / Σ_j n_j ].
+    # With equal n_j and one client it is the paper's (η / n) [ Σ_{j≠u} ∇f_j / (n − 1) − ∇f_u ].
+    return rate * (stay / stay.sum() - rows / rows.sum()) @ gradients
 
 
 def recovery_weights(squares: Tensor) -> Tensor:

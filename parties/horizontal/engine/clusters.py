@@ -25,6 +25,7 @@ from parties.horizontal.engine.cohort import Cohort, MeanUpdate, Member, Trainer
 from parties.horizontal.engine.rounds import ChosenRound, RoundPlan, RoundResult, run_rounds
 
 LAST = "last"  # name of the trained model in a cluster's file
+CLUSTERS = "clusters"  # folder of the histories in the server's folder
 
 
 def assign_clusters(names: Sequence[str], clusters: int, seed: int) -> tuple[tuple[str, ...], ...]:

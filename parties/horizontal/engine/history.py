@@ -1,8 +1,8 @@
 """Training history for FedEraser and FedRecovery: rounds stored in the server's folder.
 
 A stored round is one safetensors file with the model before the round and the update of every
-client. The history contains information about every client, so the server deletes the history after
-the last request.
+client. The history contains information about every client, so the server deletes it at the end of
+the run.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ from parties.horizontal.engine.rounds import ChosenRound
 from parties.horizontal.local.local_task import LocalUpdate
 
 START_MODEL = "/model"  # a name that no client can have
+HISTORY = "history"  # folder of the stored rounds in the server's folder
 
 
 class History(Protocol):

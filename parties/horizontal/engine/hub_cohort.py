@@ -105,7 +105,8 @@ class HubCohort:
         self._bounded: dict[str, Tensor] = {}  # the last vector of each slot that passed the check
         self._sums = self._secure_sums(settings)
         self._request: str | None = None
-        self._branch: vfl_pb2.SwitchBranch | None = None
+        self._branch: str | None = None
+        self._parents: dict[str, str] = {}  # the branch from which each branch started
         self._late = set[str]()  # lost clients that did not reconnect in time
         for channel in channels.values():
             channel.place = PLACE
@@ -201,9 +202,12 @@ class HubCohort:
 
         A lost client switches when it reconnects.
         """
-        self._branch = vfl_pb2.SwitchBranch(branch=branch, parent=parent)
+        self._branch = branch
+        if parent is not None:
+            self._parents[branch] = parent
+        order = vfl_pb2.SwitchBranch(branch=branch, parent=parent)
         for name in list(self._channels):
-            self._request_done(name, self._branch)
+            self._request_done(name, order)
 
     def select_request(self, request: str) -> None:
         """Select the request to which the row kinds ``forgotten`` and ``retained`` refer.
@@ -298,10 +302,23 @@ class HubCohort:
             self._channels[name], self._loaded[name] = channel, {}
             self._late.discard(name)
             channel.place = PLACE
-            if self._branch is not None:
-                self._request_done(name, self._branch)
+            for order in self._missed_branches():
+                self._request_done(name, order)
             if self._request is not None:
                 self._request_done(name, vfl_pb2.SelectRequest(request=self._request))
+
+    def _missed_branches(self) -> list[vfl_pb2.SwitchBranch]:
+        """Orders that a client which reconnects needs: the branch and its ancestors, oldest first.
+
+        A client that missed the start of an ancestor would start the branch without the personal
+        parameters that it has.
+        """
+        orders, branch = list[vfl_pb2.SwitchBranch](), self._branch
+        while branch is not None:
+            parent = self._parents.get(branch)
+            orders.append(vfl_pb2.SwitchBranch(branch=branch, parent=parent))
+            branch = parent
+        return orders[::-1]
 
     def _request_done(self, name: str, body: Body) -> vfl_pb2.Done | None:
         def ask(channel: Channel) -> vfl_pb2.Done:

@@ -58,6 +58,9 @@ class ProgressJournal(Protocol):
     def record(self, name: str, value: object) -> None:
         """Record the progress under ``name``, in place of the earlier progress of this name."""
 
+    def save(self) -> None:
+        """Write a checkpoint with all recorded progress."""
+
 
 class NoJournal:
     """A journal that records nothing, for a run outside a server."""
@@ -68,6 +71,9 @@ class NoJournal:
         return None
 
     def record(self, name: str, value: object) -> None:
+        """Do nothing."""
+
+    def save(self) -> None:
         """Do nothing."""
 
 

@@ -1,11 +1,14 @@
 """The server's journal of a run: steps that finished before a crash are not repeated."""
 
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
 from configs.config_file import canonical_agreement
 from configs.federated import FederatedAgreement
+from parties.horizontal.engine.clusters import CLUSTERS, ClusterStore
+from parties.horizontal.engine.history import HISTORY, RoundStore
 from parties.horizontal.engine.party import FederatedContext
 from parties.session.checkpoint import BEFORE_TRAINING, CheckpointContent, Checkpoints
 from parties.session.journal import Journal, recorded_value
@@ -123,16 +126,23 @@ class RunJournal:
 def prepare_federated_run(party: FederatedContext, begin: Begin) -> None:
     """Prepare the checkpoints for the start that ``begin`` requests.
 
-    A fresh start deletes the checkpoints of an unfinished run. To resume, the server must have a
-    checkpoint. This function must be called before the server waits for clients.
+    A fresh start deletes the checkpoints and the stored rounds of an unfinished run. To resume, the
+    server must have a checkpoint. This function must be called before the server waits for clients.
 
     Raises:
         StorageError: ``begin`` requires a checkpoint, and the server has none.
     """
     if begin is Begin.FRESH:
         federated_checkpoints(party).clear()
+        clear_stored_rounds(party.state)
     elif begin is Begin.RESUME and party.name == party.agreement.hub:
         federated_checkpoints(party).require()
+
+
+def clear_stored_rounds(state: Path) -> None:
+    """Delete the updates of single clients, and of clusters, from a server's folder."""
+    RoundStore(state / HISTORY, 0).clear()
+    ClusterStore(state / CLUSTERS, ()).clear()
 
 
 def federated_checkpoints(party: FederatedContext) -> Checkpoints:

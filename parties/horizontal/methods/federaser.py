@@ -46,10 +46,19 @@ class FedEraserSettings(ClientMethodSettings):
     def check(self, agreement: HorizontalAgreement) -> None:
         """Check that the updates of all rounds are saved, and that the server adds them unchanged.
 
+        A request deletes the saved updates of its clients. A client that keeps other rows would be
+        missing in the model that a later request rebuilds.
+
         Raises:
             ValueError: a rule is broken; the message names the key to change.
         """
         agreement.require_history("federaser")
+        if part := next((each for each in agreement.unlearn[:-1] if each.leaver is None), None):
+            raise ValueError(
+                f"federaser cannot be used after the request {part.name!r}, which deletes the "
+                "saved updates of clients that keep other rows: make it the last request, let it "
+                "name a whole client, or choose another method"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ norm is known in advance. Without such a bound, the noise gives no certificate, 
 the method is heuristic.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -19,6 +19,7 @@ from configs.table import Fraction, Positive
 from parties.common.errors import PolicyError
 from parties.common.shared_randomness import normal_draws
 from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.history import History
 from parties.horizontal.engine.rounds import RoundPlan
 from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalUpdate
@@ -93,12 +94,12 @@ class FedRecovery(StagedMethod[ModelState]):
                 "set history.every = 1",
             )
         gone = {each.client for each in run.leaving}
-        squares = torch.tensor([_square(found) for _, found in run.history.rounds()])
+        squares = torch.tensor([_square(found) for found in _rounds(run.history)])
         # FedRecovery (Zhang et al. 2023): w̄ = w_t − Σ_i p_i δ_i. A stored update is −η ∇f, so η is
         # 1 here.
         taken = torch.zeros_like(state.model)
         shares = recovery_weights(squares)
-        for share, (_, found) in zip(shares, run.history.rounds(), strict=True):
+        for share, found in zip(shares, _rounds(run.history), strict=True):
             taken += share * _residual(found, gone)
         model = state.model - taken
         if self.plan.epsilon is not None:
@@ -112,20 +113,30 @@ class FedRecovery(StagedMethod[ModelState]):
         return ModelState(model), run.finish_round(RoundRecord("unlearn", k, model))
 
 
-def _changes(found: Mapping[Member, LocalUpdate]) -> Tensor:
-    """The updates of a round's clients, ``[clients, d]``."""
-    return torch.stack([each.delta for each in found.values()])
+def _rounds(history: History) -> Iterator[Mapping[Member, LocalUpdate]]:
+    """The updates of each stored round that has any.
+
+    Earlier requests delete the updates of the clients that left, of some rounds all.
+    """
+    return (found for _, found in history.rounds() if found)
+
+
+def _changes(found: Mapping[Member, LocalUpdate]) -> tuple[Tensor, Tensor]:
+    """The updates of a round's clients, ``[clients, d]``, and their rows, ``[clients]``."""
+    changes = torch.stack([each.delta for each in found.values()])
+    return changes, changes.new_tensor([each.rows for each in found.values()])
 
 
 def _square(found: Mapping[Member, LocalUpdate]) -> float:
     """The squared norm of the mean update."""
-    return float(_changes(found).mean(dim=0).square().sum())
+    changes, rows = _changes(found)
+    return float((rows / rows.sum() @ changes).square().sum())
 
 
 def _residual(found: Mapping[Member, LocalUpdate], gone: set[str]) -> Tensor:
     """The part of the leaving clients in a round, ``[d]``."""
-    changes = _changes(found)
+    changes, rows = _changes(found)
     here = [place for place, member in enumerate(found) if member.client in gone]
     if not here or len(here) == len(found):
         return torch.zeros_like(changes[0])
-    return recovery_residual(-changes, here, 1.0)
+    return recovery_residual(-changes, rows, here, 1.0)

@@ -126,6 +126,8 @@ class Knot(ClientMethod[KnotState]):
             PolicyError: no client remains.
         """
         clusters = _clusters(run)
+        # An earlier checkpoint would read the old histories, which do not exist any more.
+        run.journal.save()
         for each in state.begun:
             clusters.write(each.number, each.history)
         models = [history.model for _, history in clusters if history.model is not None]

@@ -1,5 +1,6 @@
 """Local training of a client with a language model."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -192,14 +193,15 @@ class LanguageClientTask(ClientTask):
             self.base_model, task, plan, slots["model"], torch_seed(self.seed, stream)
         )
         lengths = [len(each.ids) for each in rows]
+        # The loss of gradient ascent is minus the cross entropy.
+        least = -self.base_model.uniform_loss if plan.stop_at_uniform else -math.inf
         for epoch in range(task.epochs):
             order = derive_key(self.seed, "batches", stream, epoch)
             for forget, retain in _forget_batches(lengths, kept, task.batch, order):
-                retained = [kept[at] for at in retain]
-                done = self._step(optimiser, objective, [rows[at] for at in forget], retained)
+                batch = ([rows[at] for at in forget], [kept[at] for at in retain])
+                done = self._step(optimiser, objective, *batch, least)
                 yield done
-                # The loss of gradient ascent is minus the cross entropy.
-                if plan.stop_at_uniform and done[0] <= -self.base_model.uniform_loss:
+                if done[0] <= least:
                     return
 
     def _step(
@@ -208,9 +210,10 @@ class LanguageClientTask(ClientTask):
         objective: TextObjective,
         forget: Sequence[EncodedText],
         retain: Sequence[EncodedText],
+        least: float = -math.inf,
     ) -> tuple[float, int]:
-        """Make one step; return its loss and the number of its tokens."""
-        loss = optimiser.descend(self._losses(objective, forget, retain))
+        """Make one step, unless its loss is at most ``least``; return its loss and its tokens."""
+        loss = optimiser.descend(self._losses(objective, forget, retain), least)
         return loss, sum(len(each.ids) for each in (*forget, *retain))
 
     def _losses(
@@ -244,16 +247,19 @@ class _TextOptimiser:
         base_model.model.train()
         torch.manual_seed(seed)
 
-    def descend(self, losses: Iterable[Tensor]) -> float:
+    def descend(self, losses: Iterable[Tensor], least: float) -> float:
         """Make a step on the sum of ``losses``, scalars; return the sum before the step.
 
-        The graph of each loss is freed before the next loss is computed.
+        No step is made if the sum is at most ``least``. The graph of each loss is freed before the
+        next loss is computed.
         """
         self._optimiser.zero_grad()
         total = 0.0
         for loss in losses:
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.item()
+        if total <= least:
+            return total
         if self._task.proximal:
             self._add_proximal_gradient()
         if self._task.clip is not None:

@@ -86,7 +86,8 @@ class PrimalDualSettings(ForgettingSettings):
         Raises:
             ValueError: there are no held-out texts.
         """
-        if self.threshold is None and not agreement.test_share and agreement.unlearn:
+        requests = agreement.unlearn or agreement.requests.keep == "model"
+        if self.threshold is None and not agreement.test_share and requests:
             raise ValueError(
                 "the method primal-dual computes a threshold from held-out texts, but with "
                 "test_share = 0 there are no held-out texts: set test_share = 0.05, or set "

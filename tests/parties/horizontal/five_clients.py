@@ -146,6 +146,9 @@ class BreakingLine:
             self._line.close()
         self._line.send(frame, timeout)
 
+    def break_now(self) -> None:
+        self._remaining = 0
+
     def receive(self, timeout: float) -> bytes:
         return self._line.receive(timeout)
 

@@ -383,6 +383,34 @@ def test_fedrecovery_subtracts_all_leaving_clients_and_noise_depends_on_the_secr
     assert not torch.equal(first, other)
 
 
+def test_fedrecovery_of_one_round_is_training_without_the_client(tmp_path: Path) -> None:
+    """One client has a tenth of the rows of the others, and the largest leaves."""
+    tasks = client_tasks(None)
+    for name, every in zip(CLIENTS, (1, 10, 2, 2, 2), strict=True):
+        own = tasks[name].client_data
+        own.train = own.train.take(np.arange(0, len(own.train), every))
+    history, members = RoundStore(tmp_path, 1), [Member(name) for name in CLIENTS]
+    cohort, plan = LocalCohort(tasks), RoundPlan(LOCAL_TASK, 1)
+    original = run_rounds(cohort, fresh("original"), members, plan, lambda *_: None, history)
+    without = run_rounds(cohort, fresh("original"), members[1:], plan, lambda *_: None)
+    request = replace(context([], history=history), cohort=cohort, original=original)
+    found = unlearned_model(FedRecovery(round_plan(0)), request)
+    assert float((original - without).norm()) > 0.1
+    assert float((found - without).norm()) < 1e-5
+
+
+def test_fedrecovery_passes_over_rounds_without_updates(tmp_path: Path) -> None:
+    history, members = RoundStore(tmp_path, 1), [Member(name) for name in CLIENTS]
+    plan, cohort = RoundPlan(LOCAL_TASK, 4, share=0.2), LocalCohort(client_tasks())
+    run_rounds(cohort, fresh("original"), members, plan, lambda *_: None, history)
+    first = plan.select_members(members, 0)[0]
+    history.forget([first.client])  # an earlier request: one client a round, so none is left
+    assert {len(found) for _, found in history.rounds()} == {0, 1}
+    rest = [each for each in members if each != first]
+    request = replace(context([], history=history), leaving=rest[:1], remaining=rest[1:])
+    assert unlearned_model(FedRecovery(round_plan(0)), request).isfinite().all()
+
+
 def test_federaser_replays_rounds_of_some_clients(tmp_path: Path) -> None:
     history, members = RoundStore(tmp_path, 1), [Member(name) for name in CLIENTS]
     plan, cohort = RoundPlan(LOCAL_TASK, 6, share=0.4), LocalCohort(client_tasks())

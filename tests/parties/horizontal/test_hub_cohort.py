@@ -162,6 +162,44 @@ def test_lost_client_misses_one_round_and_reconnects(
     )
 
 
+def test_client_that_missed_the_start_of_a_branch_keeps_its_personal_parameters(
+    tmp_path: Path,
+) -> None:
+    """The client is lost before a method's branch, and returns on that of its recovery."""
+    text = CONFIG.replace("limits =", 'personal = { kind = "fedper" }\nlimits =')
+    personal, lines = prepare(tmp_path, text), list[BreakingLine]()
+    slots = {"model": initial_parameters(personal[0].agreement, "original")}
+    trained, method, recovery = (
+        f"{'0' * 32} {name}" for name in ("training", "method", "recovery")
+    )
+
+    def tap(name: str, line: Line) -> Line:
+        if name == CLIENTS[2]:
+            lines.append(BreakingLine(line, 10**6))
+            return lines[-1]
+        return line
+
+    def scores(*, breaks: bool) -> object:
+        lines.clear()
+        with connected_cohort(personal, [], tap) as remote:
+            remote.switch_branch(trained, None)
+            remote.mean_update(MEMBERS, LOCAL_TASK, slots)
+            if breaks:
+                lines[0].break_now()
+                assert CLIENTS[2] not in remote.evaluate(CLIENTS, "learn", slots["model"])
+            remote.switch_branch(method, trained)
+            remote.switch_branch(recovery, method)
+            while len(found := remote.evaluate(CLIENTS, "learn", slots["model"])) < 5:
+                pass
+            remote.switch_branch(f"{'0' * 32} fresh", None)
+            fresh = remote.evaluate(CLIENTS, "learn", slots["model"])
+        assert found[CLIENTS[2]] != fresh[CLIENTS[2]]
+        return found
+
+    assert scores(breaks=True) == scores(breaks=False)
+    assert len(lines) == 1
+
+
 def test_commands_to_all_clients_wait_for_a_lost_client(
     ready: tuple[HorizontalConfig, StartOptions],
 ) -> None:

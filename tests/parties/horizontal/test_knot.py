@@ -23,6 +23,7 @@ from parties.horizontal.engine.run import HorizontalRun, RoundRecord
 from parties.horizontal.local.local_task import LocalTask, Slots
 from parties.horizontal.methods.knot import Knot
 from parties.horizontal.methods.retrain import Retrain
+from parties.horizontal.methods.unlearn import unlearn
 from parties.horizontal.requests import RequestRunner
 
 GROUPS = (tuple(CLIENTS[:3]), tuple(CLIENTS[3:]))
@@ -190,6 +191,40 @@ def test_request_repeated_after_a_crash_gives_the_same_model(tmp_path: Path) -> 
     ]
     assert torch.equal(models[0], models[1])
     assert torch.equal(models[0], model_without(tmp_path, CLIENTS[:1]))
+
+
+class SavedProgress:
+    """A journal that writes a checkpoint only where it must, as with long intervals."""
+
+    def __init__(self) -> None:
+        self.latest: Any = None
+        self.saved: Any = None  # what the newest checkpoint has
+
+    def recorded(self, name: str, kind: type[Any]) -> Any:
+        del name, kind
+        return self.saved
+
+    def record(self, name: str, value: object) -> None:
+        del name
+        self.latest = value
+
+    def save(self) -> None:
+        self.saved = self.latest
+
+
+def test_a_crash_after_the_files_are_written_gives_the_same_model_and_record(
+    tmp_path: Path,
+) -> None:
+    gone, (clusters, _) = [CLIENTS[0], CLIENTS[4]], trained_clusters(tmp_path)
+    request = replace(leaving_request(clusters, gone, []), journal=SavedProgress())
+    first = unlearn(Knot(PLAN), request)
+    again = unlearn(
+        Knot(PLAN), replace(leaving_request(clusters, gone, []), journal=request.journal)
+    )
+    assert torch.equal(again.model, first.model)
+    assert torch.equal(again.model, model_without(tmp_path, gone))
+    assert again.rounds == first.rounds
+    assert len(first.rounds) == 2 * PLAN.rounds
 
 
 def test_empty_cluster_is_not_in_the_mean(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A server that is killed in the middle of an unlearning method repeats at most one step of it."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,16 @@ from five_clients import CONFIG, prepare
 from test_request_metrics import InProcessWorkers
 
 from parties.horizontal.engine.cohort import Member
-from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
+from parties.horizontal.engine.run_journal import (
+    RunJournal,
+    federated_checkpoints,
+    prepare_federated_run,
+)
 from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
 from parties.horizontal.server import FederatedServer
 from parties.horizontal.setup import set_up_horizontal_party
 from parties.horizontal.simulation.pool import PoolCohort
+from parties.session.setup import Begin
 
 ROUNDS = "{ rounds = 2, learning_rate = 0.02 }"
 METHODS = f"""[unlearning]
@@ -131,3 +137,27 @@ def test_a_killed_server_repeats_at_most_one_step(
     kills = broken.starts - 1
     assert kills > 2
     assert broken.calls <= whole.calls + kills * min(calls - 1, MOST_CALLS)
+
+
+@pytest.mark.parametrize(
+    ("methods", "training", "calls", "folder"),
+    [
+        (HISTORY + "[settings.server]\n", "rounds = 2", 1, "history"),
+        (CLUSTERS, "rounds = 2, clusters = 2", 3, "clusters"),
+    ],
+    ids=["history", "clusters"],
+)
+def test_a_run_without_requests_leaves_no_stored_rounds(
+    tmp_path: Path, methods: str, training: str, calls: int, folder: str
+) -> None:
+    """A fresh start also deletes those of an interrupted run."""
+    text = re.sub(r"unlearn = \[.*?\]\n", "", config_text(methods, training))
+    run = RestartedRun(tmp_path / "run", text)
+    stored = run.party.state / folder
+    with pytest.raises(Killed):
+        run.start(calls)
+    assert [*stored.glob("*.safetensors")]
+    prepare_federated_run(run.party, Begin.FRESH)
+    assert not stored.exists()
+    run.start()
+    assert not stored.exists()

@@ -273,6 +273,13 @@ def test_ascent_stops_at_the_uniform_loss_if_set(client: LanguageClientTask) -> 
     )
     assert far.loss / far.rows > 2 * client.base_model.uniform_loss
     assert near.loss / near.rows < 2 * client.base_model.uniform_loss
+    # A task that begins beyond the uniform loss makes no step.
+    beyond = {"model": client.base_model.initial + goes_on.delta}
+    again = client.run_task(
+        "forgotten", replace(task, text=replace(ascent, stop_at_uniform=True)), beyond
+    )
+    assert again.steps == 1
+    assert not again.delta.any()
 
 
 def test_the_threshold_is_the_mean_of_the_same_score(

@@ -37,7 +37,7 @@ def test_federaser_of_a_zero_update_is_zero() -> None:
 
 def test_fedrecovery_of_one_round_is_training_without_the_client() -> None:
     gradients = torch.tensor([[1, 0], [0, 1], [2, 2]], dtype=torch.float64)
-    delta = recovery_residual(gradients, leaving=[2], rate=0.1)
+    delta = recovery_residual(gradients, doubles(7, 7, 7), leaving=[2], rate=0.1)
     assert delta.tolist() == pytest.approx([-0.05, -0.05])
     after, without = -0.1 * gradients.mean(dim=0), -0.1 * gradients[:2].mean(dim=0)
     assert (after - delta).tolist() != pytest.approx(after.tolist())
@@ -46,8 +46,16 @@ def test_fedrecovery_of_one_round_is_training_without_the_client() -> None:
 
 def test_fedrecovery_of_one_round_is_training_without_both_clients() -> None:
     gradients = torch.tensor([[1, 0], [0, 1], [2, 2], [5, 1]], dtype=torch.float64)
-    delta = recovery_residual(gradients, leaving=[2, 3], rate=0.1)
+    delta = recovery_residual(gradients, doubles(7, 7, 7, 7), leaving=[2, 3], rate=0.1)
     after, without = -0.1 * gradients.mean(dim=0), -0.1 * gradients[:2].mean(dim=0)
+    assert (after - delta).tolist() == pytest.approx(without.tolist())
+
+
+def test_fedrecovery_of_clients_with_different_numbers_of_rows() -> None:
+    """Weighted means: of all (1 · 1 + 9 · 2 + 30 · 2, 3 · 9 + 30 · 2) / 40, of the rest / 10."""
+    gradients = torch.tensor([[1, 0], [2, 3], [2, 2]], dtype=torch.float64)
+    delta = recovery_residual(gradients, doubles(1, 9, 30), leaving=[2], rate=1.0)
+    after, without = doubles(-79 / 40, -87 / 40), doubles(-1.9, -2.7)
     assert (after - delta).tolist() == pytest.approx(without.tolist())
 
 
