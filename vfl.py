@@ -10,7 +10,7 @@ import html
 import json
 import shutil
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +55,7 @@ from parties.session.simulation import trial_certificates
 from parties.vertical.engine.networks import give_module, module_source_digest
 from parties.web.kept_model_queue import prediction_door
 from psi.ids import normalise
+from unlearning.receipts.receipt import LegalBasis
 
 if TYPE_CHECKING:
     from parties.common.progress import ProgressListener
@@ -221,11 +222,12 @@ class Run:
 
         Raises:
             ConfigError: the run is not a vertical run.
-            DataError: an ID has another form, or the active party has none of the rows.
+            DataError: ``ids`` is one text or empty, an ID has another form, or the active party has
+                none of the rows.
             PolicyError: no row is common to all parties.
             StorageError: no model is kept.
         """
-        return _frame(self._predictions(None if ids is None else [*map(str, ids)], data))
+        return _frame(self._predictions(None if ids is None else _texts(ids), data))
 
     def unlearn(
         self, ids: Sequence[str], *, party: str | None = None, ground: str = "not-stated"
@@ -241,15 +243,19 @@ class Run:
             The result, with the receipt that all parties have signed.
 
         Raises:
-            ConfigError: the run is not a vertical run.
-            DataError: an ID has another form.
+            ConfigError: the run is not a vertical run, or ``ground`` is unknown.
+            DataError: ``ids`` is one text or empty, or an ID has another form.
             PolicyError: a party's policy needs the key of a person, or the request was not carried
                 out, because the model lost too much accuracy.
             StorageError: no model is kept.
         """
         name = self._vertical().active if party is None else party
+        if ground not in [*LegalBasis]:
+            raise ConfigError(
+                f"the ground {ground[:40]!r} is unknown", f"give one of {', '.join(LegalBasis)}"
+            )
         asked = Asked(
-            ids=None, identities=tuple(map(str, ids)), label=None, fraction="1", seed=0,
+            ids=None, identities=tuple(_texts(ids)), label=None, fraction="1", seed=0,
             encoding="utf-8", ground=ground, received=None, identity_check="", requester="",
             requested_by="controller", key=None,
         )  # fmt: skip
@@ -482,13 +488,14 @@ class _SplitEstimator:
                 IDs; the IDs of an array are row numbers. Columns that are not numbers are
                 categorical; absent values are allowed.
             y: the labels [rows]. A series is matched by ID if the features are one data frame per
-                party; other labels are in the order of the active party's rows.
+                party, or if the active party has labels alone; a series without any of the IDs, and
+                other labels, are in the order of the active party's rows.
             sample_weight: the weights of the rows in the loss, [rows], which the active party has;
                 None: all rows count the same. They are as ``y``: a series is matched by ID.
 
         Raises:
-            DataError: an ID occurs twice, a column has an unsuitable type, or the number of labels
-                is not that of the rows.
+            DataError: an ID occurs twice, a column has an unsuitable type, a series has some of the
+                IDs only, or the number of labels is not that of the rows.
             ConfigError: a setting is not valid.
             PolicyError: no row is common to all parties.
             StorageError: the folder has the run of an earlier ``fit``.
@@ -497,6 +504,8 @@ class _SplitEstimator:
         """
         frames, y = self._frames(X, y, fits=True)
         active = self._active(X)
+        if not _by_party(X) and active in frames:  # in the order of the rows, as in scikit-learn
+            y, sample_weight = map(_without_ids, (y, sample_weight))
         own = frames.get(active, pd.DataFrame(index=_ids(y) if active not in frames else None))
         settings, columns = self._active_columns(y, sample_weight, own.index)
         self._kinds = {name: _categorical(name, frame) for name, frame in frames.items()}
@@ -534,7 +543,7 @@ class _SplitEstimator:
         """Return what the model computes for each row of ``X``, [rows, classes] or [rows, 1].
 
         Raises:
-            DataError: a party lacks a row or a column.
+            DataError: a party lacks a row or a column, or there is no row.
             NotFittedError: ``fit`` was not called.
         """
         check_is_fitted(self)
@@ -542,6 +551,8 @@ class _SplitEstimator:
         # Other IDs than those of ``fit``: a row with the number of a forgotten one is another row.
         renamed = {name: each.rename(index=_predicted) for name, each in frames.items()}
         wanted = renamed.get(self._active(X), next(iter(renamed.values()))).index
+        if not len(wanted):
+            raise DataError("the features have no row", "give one row or more")
         with TemporaryDirectory(prefix="vfl-") as folder:
             _write_tables(renamed, self._kinds, Path(folder))
             found = self.run_._predictions([*wanted], folder)
@@ -565,7 +576,10 @@ class _SplitEstimator:
         """
         if _by_party(X):
             frames, _ = self._frames(X, fits=False)
-            y = _labels(y, frames.get(self._active(X), next(iter(frames.values()))).index)
+            rows = frames.get(self._active(X), next(iter(frames.values()))).index
+            y = _labels(y, rows)
+            if sample_weight is not None:
+                sample_weight = _weights(sample_weight, rows)
         score: float = super().score(X, y, sample_weight)  # type: ignore[misc]  # of the mixin
         return score
 
@@ -580,11 +594,12 @@ class _SplitEstimator:
             The result, with the receipt that all parties have signed.
 
         Raises:
+            DataError: ``ids`` is one text or empty.
             PolicyError: the new model lost too much accuracy and is not used.
             NotFittedError: ``fit`` was not called.
         """
         check_is_fitted(self)
-        return self.run_.unlearn([*map(str, ids)])
+        return self.run_.unlearn(_texts(ids))
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn must know: absent values are allowed."""
@@ -971,11 +986,39 @@ def _write_tables(
                 )
             values = frame[column].reset_index(drop=True)
             texts = values.astype(object).where(values.notna(), None)
-            columns[column] = texts.map(str, na_action="ignore") if text else values.astype(float)
+            columns[column] = (
+                texts.map(str, na_action="ignore") if text else _numbers(name, column, values)
+            )
         for column in (_LABEL, _WEIGHT):
             if column in frame:
                 columns[column] = frame[column].reset_index(drop=True)
         pd.DataFrame(columns).to_parquet(folder / f"{name}.parquet", index=False)
+
+
+def _numbers(party: str, column: str, values: pd.Series) -> pd.Series:
+    """Return a column [rows] as numbers; the error names no value."""
+    try:
+        return values.astype(float)
+    except (TypeError, ValueError):
+        pass
+    raise DataError(
+        f"the column {column!r} of {party} has a text, but it had only numbers in fit",
+        "give numbers, or fit again with the column as texts",
+    )
+
+
+def _texts(ids: Iterable[Any]) -> list[str]:
+    """Return IDs as texts.
+
+    Raises:
+        DataError: ``ids`` is one text, whose characters would be taken for IDs, or empty.
+    """
+    if isinstance(ids, str | bytes):
+        raise DataError("the IDs are one text", "give a list of IDs, also for one ID: [ID]")
+    texts = [*map(str, ids)]
+    if not texts:
+        raise DataError("the list of IDs is empty", "give one ID or more")
+    return texts
 
 
 def _ids(y: Any) -> pd.Index:
@@ -1012,13 +1055,27 @@ def _weights(sample_weight: Any, ids: pd.Index) -> NDArray[np.float64]:
     return found
 
 
+def _without_ids(values: Any) -> Any:
+    """Return values [rows] without the IDs that a series has."""
+    return values.to_numpy() if isinstance(values, pd.Series) else values
+
+
 def _in_order(values: Any, ids: pd.Index) -> Any:
-    """Return values [rows] in the order of these IDs; only a series has IDs."""
+    """Return values [rows] in the order of these IDs; only a series has IDs.
+
+    Raises:
+        DataError: a series has some of the IDs, but not all.
+    """
     if not isinstance(values, pd.Series):
         return values
     known = values.set_axis(values.index.map(str))
-    matches = known.index.equals(ids) or set(ids) <= set(known.index)
-    return known.loc[ids] if matches else values
+    lacking = len(set(ids) - set(known.index))
+    if 0 < lacking < len(ids):
+        raise DataError(
+            f"a series has no value for {lacking} of {len(ids)} rows",
+            "its index needs the IDs of all rows of the active party",
+        )
+    return values if lacking else known.loc[ids]
 
 
 def _class_names(classes: NDArray[Any]) -> list[str]:

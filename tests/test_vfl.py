@@ -125,6 +125,20 @@ def test_run_is_not_copied(run: vfl.Run) -> None:
         copy.deepcopy(run)
 
 
+@pytest.mark.parametrize(
+    ("ids", "message"), [("digits:17", "the IDs are one text"), ([], "the list of IDs is empty")]
+)
+def test_a_text_is_no_list_of_ids(run: vfl.Run, ids: Any, message: str) -> None:
+    for work in (run.predict, run.unlearn):
+        with pytest.raises(DataError, match=message):
+            work(ids)
+
+
+def test_a_legal_ground_is_one_of_the_known_ones(run: vfl.Run) -> None:
+    with pytest.raises(ConfigError, match="the ground 'art17-1x' is unknown"):
+        run.unlearn(["digits:30"], ground="art17-1x")
+
+
 def test_lost_accuracy_is_refused(tmp_path: Path) -> None:
     changes = SHORT | {"unlearning": SHORT["unlearning"] | {"method": "gradient-ascent"}}
     changes |= {"requests": {"guard": 0}, "training": {"epochs": 8, "batch": 64}}
@@ -410,6 +424,45 @@ def test_weights_of_rows_that_cannot_be_used_are_refused(
     weights = change(pd.Series(1.0, label.index))
     with pytest.raises(ValueError, match=message):
         estimator().fit(parts, labels, sample_weight=weights)
+
+
+def test_labels_and_weights_of_one_table_are_in_the_order_of_its_rows() -> None:
+    """Also those of a series whose index names other rows, as in scikit-learn."""
+    parts, label, weights = weighted_numbers()
+    table = parts["bank"].join(parts["shop"], how="inner")
+    y, w = label[table.index], weights[table.index]
+    first = vfl.SplitRegressor(epochs=2, random_state=0).fit(table, y.to_numpy(), w.to_numpy())
+    numbered = [each.set_axis(np.arange(len(table))[::-1]) for each in (y, w)]
+    plain = table.reset_index(drop=True)
+    expected = vfl.SplitRegressor(epochs=2, random_state=0).fit(plain, y.to_numpy(), w.to_numpy())
+    found = vfl.SplitRegressor(epochs=2, random_state=0).fit(plain, *numbered)
+    assert np.array_equal(found.predict(plain), expected.predict(plain))
+    array = vfl.SplitRegressor(epochs=2, random_state=0).fit(plain.to_numpy(), *numbered)
+    assert np.allclose(array.predict(plain.to_numpy()), found.predict(plain))
+    assert first.predict(table).shape == (len(table),)
+
+
+def test_labels_and_weights_of_tables_of_parties_are_matched_by_id() -> None:
+    parts, label, weights = weighted_numbers()
+    model = vfl.SplitRegressor(epochs=2, random_state=0).fit(parts, label, weights)
+    turned = model.score(parts, label[::-1], weights[::-1])
+    assert turned == pytest.approx(model.score(parts, label, weights))
+    renamed = label.rename({parts["bank"].index[0]: "other"})
+    with pytest.raises(DataError, match="a series has no value for 1 of "):
+        model.fit(parts, renamed)
+
+
+def test_what_cannot_be_predicted_is_named_without_its_values() -> None:
+    parts, labels = tables()
+    table = parts["bank"].join(parts["shop"].drop(columns="size"), how="inner")
+    model = vfl.SplitClassifier(epochs=1, random_state=0).fit(table, labels[table.index])
+    column = table.columns[0]
+    secret = table.astype({column: object}).assign(**{column: "secret"})
+    with pytest.raises(DataError, match="has a text, but it had only numbers in fit") as refused:
+        model.predict(secret)
+    assert "secret" not in str(refused.value)
+    with pytest.raises(DataError, match="the features have no row"):
+        model.predict(table.iloc[:0])
 
 
 @pytest.mark.slow

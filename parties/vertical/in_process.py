@@ -130,7 +130,7 @@ def predict_in_process(
             )
             for name in federation.names
         }
-        wanted = asked or all_ids(ready[active][0].holding, columns)
+        wanted = all_ids(ready[active][0].holding, columns) if asked is None else asked
 
         def play(name: str, port: MemoryPort) -> Predictions | None:
             if name == active:
