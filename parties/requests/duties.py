@@ -24,7 +24,10 @@ from parties.requests.events import (
 )
 from parties.requests.journal import JOURNAL, RequestJournal
 from parties.requests.lifecycle import (
+    BEFORE_START,
     CARRIED_OUT,
+    ENDED,
+    UNDECIDED,
     RequestRules,
     RequestState,
     RequestView,
@@ -56,7 +59,10 @@ from unlearning.receipts.page import DataRecipient, NotificationResult, Notifica
 from unlearning.receipts.receipt import Receipt
 
 MOST_REASON = 200  # characters of a reason that a policy gives
-_UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
+MOVED = (
+    "a later training, or a return to an earlier version, has numbered the rows anew: request the "
+    "same IDs again"
+)
 
 
 class RequestDesk:
@@ -79,6 +85,7 @@ class RequestDesk:
         automatic: bool,
         recipients: Sequence[str] = (),
         refusal: Callable[[RequestView], str] = lambda _: "",
+        row_ids: Callable[[], Sequence[bytes]] = tuple,
     ) -> None:
         """Open the journal in the party's folder.
 
@@ -89,13 +96,15 @@ class RequestDesk:
             automatic: whether the party approves every request by itself.
             recipients: recipients of the party's data, to notify of every request.
             refusal: returns why the policy rejects a request; empty if it does not.
+            row_ids: returns the party's IDs by common index in the present model, with empty bytes
+                for rows that were erased; empty without a model, or without common indices.
 
         Raises:
             StorageError: the journal cannot be used.
             IntegrityError: the journal is damaged.
         """
         self._party, self.rules, self._automatic = party, rules, automatic
-        self._refusal = refusal
+        self._refusal, self._row_ids = refusal, row_ids
         self._federation, self._recipients = federation, recipients
         self.keys = EventKeys(party)
         make_folder(party.state)
@@ -169,7 +178,8 @@ class RequestDesk:
         views = [each for each in self.requests() if not each.content.by_training]
         running = [each for each in views if each.state is RequestState.RUNNING]
         if running:
-            return tuple(each for each in views if each.id in running[0].batch)
+            batch = [each for each in views if each.id in running[0].batch]
+            return tuple(each for each in batch if each.state not in ENDED)
         if undone := undone_requests(views, version):
             if not follow_each_other(undone, version):
                 raise StorageError(
@@ -243,7 +253,8 @@ class RequestDesk:
         with self.journal.transaction():  # a second process of this party waits
             self._introduce()
             self._acknowledge()
-            if any(each.state in _UNDECIDED for each in self.requests()):
+            self._withdraw_moved()
+            if any(each.state in UNDECIDED for each in self.requests()):
                 self._decide()
             for view in self.requests():
                 if view.state is RequestState.VERIFIED:
@@ -258,6 +269,26 @@ class RequestDesk:
         for view in self.requests():
             if view.state is RequestState.PENDING and self._party.name not in view.journaled:
                 self.append(EventKind.JOURNALED, view.id, JournaledBody())
+
+    def _withdraw_moved(self) -> None:
+        """Withdraw own requests whose numbers name other rows in the present model.
+
+        A training that ended after the request, and a rollback beyond a training, number the rows
+        anew.
+        """
+        for view in self.requests():
+            rows = view.content.rows
+            if rows is None or view.origin != self._party.name or view.state not in BEFORE_START:
+                continue
+            ids = self._row_ids()
+            subjects = SubjectStore(self.journal, self._party.keys).of(view.id)
+            if not ids or subjects is None:
+                continue
+            named = {each.id for each in subjects}
+            if all(row < len(ids) and (not ids[row] or ids[row] in named) for row in rows):
+                continue
+            self.append(EventKind.WITHDRAWN, view.id, DecisionBody(reason=MOVED))
+            self._party.progress.warn(f"the request {view.id} is withdrawn: {MOVED}")
 
     def _introduce(self) -> None:
         """Introduce the own key, unless this or another process of the party did so."""
@@ -289,7 +320,7 @@ class RequestDesk:
             by_person = not view.content.by_training and (own or not self._automatic)
             if view.content.kind == "columns" and not self._owner_approved(view):
                 continue  # a person may reject it
-            if view.state not in _UNDECIDED or view.id in decided or by_person:
+            if view.state not in UNDECIDED or view.id in decided or by_person:
                 continue
             reason = self._refusal(view)
             if not requester_is_valid(view.content):

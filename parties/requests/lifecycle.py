@@ -58,6 +58,8 @@ class RequestState(StrEnum):
 
 ENDED: Final = frozenset({RequestState.REJECTED, RequestState.CANCELLED})
 CARRIED_OUT: Final = frozenset({RequestState.CERTIFIED, RequestState.NOTIFIED})
+UNDECIDED: Final = (RequestState.PENDING, RequestState.RECEIVED)
+BEFORE_START: Final = (*UNDECIDED, RequestState.AUTHORISED, RequestState.ALIGNED)
 
 
 @dataclass(frozen=True, slots=True)

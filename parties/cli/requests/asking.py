@@ -26,11 +26,12 @@ from parties.data.id_lists import Encoding, ListedIds, list_of_ids, read_id_list
 from parties.data.requested_ids import id_columns
 from parties.horizontal.service.client_list import ClientList, read_client_list
 from parties.requests.events import IdentityCheck, RequestedBody, event_time, new_request_id
-from parties.requests.lifecycle import due_date
+from parties.requests.lifecycle import CARRIED_OUT, RequestView, due_date
 from parties.requests.local_desk import LocalDesk
 from parties.requests.persons import PersonKey, PersonRole
 from parties.requests.subjects import Subject, SubjectClass, aligned_rows, classify, count_classes
 from parties.session.setup import data_folder
+from parties.vertical.kept_model import party_models
 from parties.vertical.offline.local_desk import VerticalDesk
 from parties.vertical.service.desk import why_not_corrected
 from unlearning.receipts.receipt import LegalBasis, RequesterKind
@@ -127,9 +128,25 @@ def submit_request(local: VerticalDesk, asked: Asked) -> SubmittedRequest:
     named = aligned_rows(subjects, rows) if by_rows else None
     content = _content(local, asked, "rows" if by_rows else part, named, person)
     views, name = local.desk.requests(), new_request_id(local.party.now())
-    request, new = local.subjects.submit(content, subjects, person, views, name)
+    # A person who was readmitted, and a class of which a training had new rows, may ask again.
+    again = by_rows or _trained_since(local, views, content.classes)
+    request, new = local.subjects.submit(content, subjects, person, views, name, again=again)
     local.desk.attend()
     return SubmittedRequest(request, new, found, subjects)
+
+
+def _trained_since(
+    local: VerticalDesk, views: Sequence[RequestView], classes: Sequence[str]
+) -> bool:
+    """Whether a training made a version after the last request for ``classes`` was carried out."""
+    done = [each for each in views if each.state in CARRIED_OUT and each.content.classes == classes]
+    last = max((each.version_after or 0 for each in done), default=0)
+    trained = [
+        each.number
+        for each in party_models(local.party).files()
+        if each.version is not None and each.version.made_by == "training"
+    ]
+    return max(trained, default=0) > last
 
 
 def make_correction(place: Place, labels: Path, asked: Asked, console: Console) -> None:

@@ -7,14 +7,7 @@ from pathlib import Path
 from parties.cli.console import Console
 from parties.cli.requests.place import Place, acting_person, read_vertical, vertical_desk
 from parties.cli.requests.showing import print_state
-from parties.cli.requests.views import (
-    BEFORE_START,
-    UNDECIDED,
-    own_view,
-    past_retention,
-    recorded_view,
-    view_of,
-)
+from parties.cli.requests.views import own_view, past_retention, recorded_view, view_of
 from parties.common.errors import PolicyError
 from parties.data.id_lists import list_of_ids
 from parties.data.requested_ids import id_columns
@@ -26,7 +19,14 @@ from parties.requests.events import (
     event_time,
     parse_time,
 )
-from parties.requests.lifecycle import CARRIED_OUT, RequestView, in_order, latest_extension
+from parties.requests.lifecycle import (
+    BEFORE_START,
+    CARRIED_OUT,
+    UNDECIDED,
+    RequestView,
+    in_order,
+    latest_extension,
+)
 from parties.requests.local_desk import LocalDesk
 from parties.requests.persons import PersonKey, PersonRole, decision_message
 from parties.session.setup import StartOptions

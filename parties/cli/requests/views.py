@@ -4,11 +4,8 @@ from datetime import timedelta
 
 from parties.common.errors import PolicyError, UsageProblem
 from parties.requests.events import event_time
-from parties.requests.lifecycle import CARRIED_OUT, ENDED, RequestState, RequestView
+from parties.requests.lifecycle import CARRIED_OUT, ENDED, RequestView
 from parties.requests.local_desk import LocalDesk
-
-UNDECIDED = (RequestState.PENDING, RequestState.RECEIVED)
-BEFORE_START = (*UNDECIDED, RequestState.AUTHORISED, RequestState.ALIGNED)
 
 
 def view_of(local: LocalDesk, request: str) -> RequestView:

@@ -12,13 +12,15 @@ from torch import Tensor, nn
 from configs.agreement import VerticalAgreement
 from models.bottoms import ParallelBottoms
 from parties.common.device import prepare_device
-from parties.common.errors import IntegrityError
+from parties.common.errors import DataError, IntegrityError
 from parties.common.progress import ProgressListener
 from parties.common.shared_randomness import Index
-from parties.data.holding import Holding, read_holding
+from parties.data.holding import Holding, read_holding, select_rows
 from parties.data.party_settings import VerticalConfig, VerticalPartySettings
 from parties.data.preprocess import FittedPreprocessing
 from parties.data.sources.source import DataSettings
+from parties.requests.journal import journal_of
+from parties.requests.lifecycle import frozen_rows, requests_of
 from parties.session.saved_model import (
     PREPROCESSING,
     RESTORE_HINT,
@@ -35,6 +37,8 @@ from parties.vertical.engine.networks import (
     build_bottom,
 )
 from parties.vertical.engine.party import VerticalParty
+from parties.vertical.forgotten_rows import request_rules
+from parties.vertical.kept_model import kept_ids, party_models, present_version
 from parties.vertical.setup import set_up_party
 
 
@@ -56,7 +60,8 @@ def set_up_trained_party(
 ) -> tuple[VerticalParty, TrainedNetwork]:
     """Load the trained network of a party, then its data and certificates.
 
-    ``asked`` are the IDs to predict; a party without features needs no other data.
+    ``asked`` are the IDs to predict; a party without features needs no other data. The rows of open
+    requests to forget are left out.
 
     Raises:
         IntegrityError: a file of the saved model is damaged or missing.
@@ -71,7 +76,33 @@ def set_up_trained_party(
     built = load_party_network(saved, name, agreement, settings).to(prepare_device(settings.device))
     trained = TrainedNetwork(built, saved.fitted)
     party = set_up_party(config, name, options, listener, partial(_read, saved.fitted, asked))
+    party = replace(party, holding=without_frozen_rows(party))
     return replace(party, model_run=saved.run), trained
+
+
+def without_frozen_rows(party: VerticalParty) -> Holding:
+    """The rows of a party without those of open requests to forget.
+
+    Raises:
+        DataError: no row is left.
+        IntegrityError: the journal or the kept model is damaged.
+    """
+    holding, store = party.holding, party_models(party)
+    version = present_version(store)
+    with journal_of(party) as journal:
+        events = [] if journal is None else journal.events()
+    rows = frozen_rows(requests_of(events, request_rules(party.agreement)), version)
+    ids = kept_ids(store, version) if rows else ()
+    frozen = {ids[row] for row in rows if row < len(ids)}
+    left = [at for at, each in enumerate(holding.ids) if each not in frozen]
+    if len(left) == len(holding):
+        return holding
+    if not left:
+        raise DataError(
+            f"all {len(holding)} rows are to be forgotten", "wait until the requests have ended"
+        )
+    party.progress.warn(f"{len(holding) - len(left)} rows of open requests are not predicted")
+    return select_rows(holding, np.array(left))
 
 
 def _read(

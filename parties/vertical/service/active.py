@@ -51,6 +51,7 @@ from protocol.hub import Hub
 from protocol.message import Message
 
 POLL = 0.5  # seconds between two exchanges of journals
+LEAST_ROWS = 2  # training rows that requests must leave: one batch with two rows
 
 
 def serve_active(
@@ -119,6 +120,7 @@ class ActiveService:
         self._window = ReplayWindow(desk, party, self._store)
         self._place = _places(self._model.state.features.ids())
         self._method = party.agreement.unlearning.method
+        self._unfit = set[str]()  # requests of which this session has warned
         _require_state(self._model.local_model.slots, party)
 
     def run(self, *, once: bool) -> bool:
@@ -163,17 +165,37 @@ class ActiveService:
             raise Quarantined(reason) from error
 
     def _ready(self, window: timedelta) -> tuple[RequestView, ...]:
-        return self._desk.ready(window, self._method, present_version(self._store))
+        """The requests to carry out now; they leave enough training rows together."""
+        views = self._desk.ready(window, self._method, present_version(self._store))
+        left, common = {*self._model.rows.train.tolist()}, len(self._model.state.features.rows)
+        fitting: list[RequestView] = []
+        for view in views:
+            rows = view.rows or ()
+            rest = left if view.corrects else left.difference(rows)
+            if view.state is RequestState.RUNNING or (
+                len(rest) >= LEAST_ROWS and all(row < common for row in rows)
+            ):
+                left = rest
+                fitting.append(view)
+            elif view.id not in self._unfit:
+                self._unfit.add(view.id)
+                self._party.progress.warn(
+                    f"the request {view.id} is not carried out: it would leave {len(rest)} of "
+                    f"{len(left)} training rows, and a model needs {LEAST_ROWS}; withdraw it with "
+                    "vfl unlearn withdraw, or erase the model with vfl models remove --all"
+                )
+        return tuple(fitting)
 
     def _begin(self, window: timedelta) -> list[str]:
         """Journal the start of the next batch at every party, and return its requests."""
         views = self._ready(window)
         batch = tuple(each.id for each in views)
         version = present_version(self._store)
-        for view in views:
-            if view.state is not RequestState.RUNNING:
-                body = StartedBody(batch=batch, version=version, method=self._method)
-                self._desk.append(EventKind.STARTED, view.id, body)
+        with self._desk.journal.transaction():  # a batch starts as a whole
+            for view in views:
+                if view.state is not RequestState.RUNNING:
+                    body = StartedBody(batch=batch, version=version, method=self._method)
+                    self._desk.append(EventKind.STARTED, view.id, body)
         self._synchronise()
         return list(batch)
 

@@ -1,6 +1,6 @@
 """Carrying out a batch of requests with the kept model: the method alone, then a new version."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -33,6 +33,7 @@ from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
 
 EXACT = Guarantee.EXACT
+WEAKEST = "weakest guarantee"  # key in the facts of a version
 
 
 class Quarantined(SessionEnded):
@@ -43,8 +44,9 @@ class Quarantined(SessionEnded):
 class _Part:
     """What one part of a batch did: the requests that forget rows, or those that replace labels."""
 
-    guarantee: Guarantee = Guarantee.EXACT  # the model never used the rows
+    guarantee: Guarantee
     figures: dict[str, str] = field(default_factory=dict)  # for the journal and the receipt
+    changed: bool = True  # whether the method ran: the model had used the rows
 
 
 def carry_out_batch(
@@ -59,43 +61,81 @@ def carry_out_batch(
             version before.
     """
     method, party = split_model.agreement.unlearning.method, split_model.party
-    parent = _parent(store)
+    parent, earlier = _parent(store), _earlier(store)
     before = split_model.once("before", str, lambda: state_digest(split_model.state))
     corrections = [each for each in batch if desk.request(each).corrects]
     forgettings = [each for each in batch if each not in corrections]
-    parts = [_forget(split_model, desk, forgettings)] if forgettings else []
-    parts += [_correct(split_model, desk, corrections)] if corrections else []
+    parts = [_forget(split_model, desk, forgettings, earlier)] if forgettings else []
+    parts += [_correct(split_model, desk, corrections, earlier)] if corrections else []
     guarantees = [each.guarantee for each in parts]
+    anew = any(each.changed and each.guarantee == EXACT for each in parts)
     own = {
         "before": before,
         "after": state_digest(split_model.state),
         "older": store.contents(),
         **kept_replacement(store),
         "audit": joined_figures([each.figures for each in parts]),
-        "guarantee": next((each for each in guarantees if each != EXACT), EXACT).value,
+        "guarantee": _weakest(guarantees).value,
+        # Of all requests since the last method after which nothing of any forgotten row is left.
+        WEAKEST: _weakest(guarantees if anew else [*guarantees, earlier]).value,
     }
     facts = VersionFacts("requests", event_time(party.now()), parent, tuple(batch), method, own)
     made = largest_version(desk.journal.events(), desk.rules.hub)
     split_model.keep_version(store, 1 + max(split_model.number, made), facts)
 
 
-def _forget(split_model: SplitModel, desk: RequestDesk, batch: list[str]) -> _Part:
-    """Forget the rows of requests."""
+def _earlier(store: ModelStore) -> Guarantee:
+    """The weakest guarantee of the requests that made the present version; exact without one."""
+    newest = store.newest_version()
+    own = {} if newest is None or newest.version is None else newest.version.own
+    return Guarantee(own.get(WEAKEST, own.get("guarantee", EXACT.value)))
+
+
+def _weakest(guarantees: Iterable[Guarantee]) -> Guarantee:
+    """The weakest of some guarantees; the kinds are defined from the strongest to the weakest."""
+    kinds = [*Guarantee]
+    return max(guarantees, key=kinds.index)
+
+
+def _unused(split_model: SplitModel, earlier: Guarantee, rows: Index) -> _Part:
+    """What is claimed for ``rows``, [rows], on which the present model was not trained.
+
+    Earlier requests may have removed some of them, with a weaker guarantee. Validation rows may
+    have chosen the epoch. Call this before the rows are forgotten.
+    """
+    if split_model.agreement.training.patience is None:
+        return _Part(earlier, changed=False)
+
+    def validated() -> bool:
+        return bool(np.isin(rows, split_model.rows.validation).any())
+
+    chose = split_model.once("validation rows among them", bool, validated)
+    return _Part(Guarantee.HEURISTIC if chose else earlier, changed=False)
+
+
+def _forget(
+    split_model: SplitModel, desk: RequestDesk, batch: list[str], earlier: Guarantee
+) -> _Part:
+    """Forget the rows of requests; ``earlier``: the weakest guarantee of earlier requests."""
     asked = _rows(desk, batch)
+    part = _unused(split_model, earlier, asked)
     present = asked[split_model.state.features.rows[asked] >= 0]
     # Recorded: after a crash in a later part of the batch, the rows are erased already.
     rows = np.array(split_model.once("rows to forget", list, present.tolist), np.int64)
     if len(rows):
         split_model.forget(rows, batch)
-    part = _change(split_model, batch) if len(split_model.rows.forgotten) else _Part()
+    if len(split_model.rows.forgotten):
+        part = _change(split_model, batch)
     if len(rows):
         desk.forget_ids(split_model.state.features.ids(), batch)
         purge_request(split_model, "batch")
     return part
 
 
-def _correct(split_model: SplitModel, desk: RequestDesk, batch: list[str]) -> _Part:
-    """Replace the labels that requests name.
+def _correct(
+    split_model: SplitModel, desk: RequestDesk, batch: list[str], earlier: Guarantee
+) -> _Part:
+    """Replace the labels that requests name; ``earlier``: as in ``_forget``.
 
     Raises:
         StorageError: the labels are lost with a backup, and the data has the wrong ones.
@@ -107,7 +147,7 @@ def _correct(split_model: SplitModel, desk: RequestDesk, batch: list[str]) -> _P
     split_model.correct(wanted.rows, learned, wanted.labels, batch)
     if not len(split_model.rows.forgotten):
         split_model.end_correction()
-        return _Part()
+        return _Part(earlier, changed=False)
     part = _change(split_model, batch)
     purge_request(split_model, "corrections")
     return part

@@ -21,6 +21,7 @@ from parties.vertical.engine.features import read_labels
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.split_model import SplitModel
 from parties.vertical.forgotten_rows import request_rules
+from parties.vertical.kept_model import kept_ids, party_models
 from parties.vertical.service.departure import refuse_departure
 
 
@@ -49,7 +50,26 @@ def open_desk(party: VerticalParty, agreement: VerticalAgreement) -> RequestDesk
         automatic=settings.policy == "automatic",
         recipients=settings.recipients,
         refusal=partial(_refusal, party),
+        row_ids=PresentIds(party),
     )
+
+
+class PresentIds:
+    """The IDs of a party by common index in its newest version; read once for each version."""
+
+    def __init__(self, party: VerticalParty) -> None:
+        self._store = party_models(party)
+        self._read: tuple[tuple[int, bytes], Sequence[bytes]] | None = None
+
+    def __call__(self) -> Sequence[bytes]:
+        """Return the IDs, with empty bytes for erased rows; there are none without a model."""
+        newest = self._store.newest_version()
+        if newest is None:
+            return ()
+        version = (newest.number, newest.run)
+        if self._read is None or self._read[0] != version:
+            self._read = (version, kept_ids(self._store, newest.number))
+        return self._read[1]
 
 
 def why_not_corrected(agreement: VerticalAgreement) -> str:
@@ -70,7 +90,9 @@ def why_not_corrected(agreement: VerticalAgreement) -> str:
 
 def _refusal(party: VerticalParty, view: RequestView) -> str:
     """Why a party refuses a request by its policy; empty if it does not."""
-    agreement = party.agreement
+    agreement, common = party.agreement, len(PresentIds(party)())
+    if common and view.rows and view.rows[-1] >= common:
+        return f"it names row {view.rows[-1]}, but the model has {common} rows"
     if not view.corrects:
         return refuse_departure(party, view)
     if view.origin != agreement.active:

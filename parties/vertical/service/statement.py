@@ -3,6 +3,7 @@
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from shutil import rmtree
 
 import torch
 
@@ -12,10 +13,12 @@ from parties.requests.events import EventKind, StatedBody, StoredItem
 from parties.requests.lifecycle import RequestView
 from parties.requests.signing import commitment
 from parties.session.store.model_store import ModelStore, VersionFacts
+from parties.vertical.alignment.psi_input import PSI
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
 from parties.vertical.purge import stored_residues
+from parties.vertical.resume import CHECKPOINTS
 from parties.vertical.saved_model import save_local_model
 from parties.vertical.service.replay_window import ReplayWindow, model_item
 
@@ -56,6 +59,8 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
     save_local_model(party, state, present.run)
     views = [desk.request(each) for each in facts.requests]
     destroyed = _destroyed(party, views, facts, kept)
+    if not all(each.corrects for each in views):
+        destroyed += _erase_unfinished_training(party)
     rows = sorted({row for view in views if not view.corrects for row in view.rows or ()})
     for request in missing:
         body = StatedBody(
@@ -77,6 +82,22 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
             },
         )
         desk.append(EventKind.STATED, request, body)
+
+
+def _erase_unfinished_training(party: VerticalParty) -> list[StoredItem]:
+    """Erase the checkpoints and the intersection of an interrupted training, which know the rows.
+
+    The same training begins anew, without the rows.
+    """
+    found = []
+    for folder, name, kind in (
+        (party.state / CHECKPOINTS, "unfinished-training", "checkpoint"),
+        (party.state / PSI, "intersection", "codes"),
+    ):
+        if folder.is_dir():
+            rmtree(folder)
+            found.append(StoredItem.model_validate({"id": name, "kind": kind}))
+    return found
 
 
 def _destroyed(
