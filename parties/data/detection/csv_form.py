@@ -71,8 +71,8 @@ def detect_csv(
     records = list(csv.reader(lines, skipinitialspace=True, delimiter=delimiter))
     _refuse_no_header(path.name, records[:1])
     cells = [[cell.strip() for cell in record] for record in records[1:]]
-    width = len(records[0])
-    columns = list(zip(*(each for each in cells if len(each) == width), strict=True))
+    even = [each for each in cells if len(each) == len(records[0])]
+    columns = [[each[at] for each in even] for at in range(len(records[0]))]
     return CsvForm(delimiter, encoding, decimal or detect_decimal(records[0], columns))
 
 

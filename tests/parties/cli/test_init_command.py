@@ -237,6 +237,21 @@ def test_wrong_options_of_a_partner_are_refused(
     assert not list(started.parent.glob("calls*"))
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,x\n", "rows.csv has no rows"),
+        ("id,x\n1\n2\n", "line 2 has another number of fields than the header"),
+    ],
+)
+def test_table_without_a_row_of_its_width_is_refused(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(content)
+    assert message in refusal(4, "--role", "active", path, "--label", "x", "--out", tmp_path)
+
+
 def test_declared_rows_are_in_the_entry(started: Path, tables: tuple[Path, Path]) -> None:
     result = init("--join", started, tables[1], "--party", "calls", "--declared-rows", "1000")
     assert result.exit_code == 0, result.output

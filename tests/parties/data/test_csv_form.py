@@ -107,6 +107,11 @@ def test_wrong_stated_encoding_is_refused(tmp_path: Path) -> None:
         detect_csv(path, encoding="utf-8")
 
 
+@pytest.mark.parametrize("content", [b"id,x\n", b"id,x\n1\n2\n", b"id,x\n1,2,3\n"])
+def test_header_without_rows_of_its_width_has_a_form(tmp_path: Path, content: bytes) -> None:
+    assert detected(tmp_path, content) == CsvForm()
+
+
 def test_stated_forms_are_not_detected(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(TEXT.encode())
