@@ -198,9 +198,15 @@ def toml_text(text: str) -> str:
 
 
 def split_record(line: str, delimiter: str) -> list[str]:
-    """Return the fields of one line, without blanks around them."""
-    records = csv.reader([line], skipinitialspace=True, delimiter=delimiter)
-    return [cell.strip() for cell in next(records, [])]
+    """Return the fields of one line, without blanks around them.
+
+    If a field is longer than the module ``csv`` reads, quotes have no meaning in the line.
+    """
+    try:
+        cells = next(csv.reader([line], skipinitialspace=True, delimiter=delimiter), [])
+    except csv.Error:
+        cells = line.split(delimiter)
+    return [cell.strip() for cell in cells]
 
 
 def _refuse_other_delimiter(data: CsvData, file: str, header: str, columns: Sequence[str]) -> None:

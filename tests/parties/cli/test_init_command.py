@@ -252,6 +252,13 @@ def test_table_without_a_row_of_its_width_is_refused(
     assert message in refusal(4, "--role", "active", path, "--label", "x", "--out", tmp_path)
 
 
+def test_open_quote_before_many_lines_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('id,x\nk0,"open\n' + "".join(f"k{row:0200d},1\n" for row in range(1, 1999)))
+    text = refusal(4, "--role", "active", path, "--label", "x", "--out", tmp_path)
+    assert "line 2 ends inside a quoted field" in text
+
+
 def test_declared_rows_are_in_the_entry(started: Path, tables: tuple[Path, Path]) -> None:
     result = init("--join", started, tables[1], "--party", "calls", "--declared-rows", "1000")
     assert result.exit_code == 0, result.output
