@@ -259,6 +259,17 @@ def test_open_quote_before_many_lines_is_refused_with_its_line(tmp_path: Path) -
     assert "line 2 ends inside a quoted field" in text
 
 
+def test_table_of_labels_alone_may_name_its_partner(tmp_path: Path) -> None:
+    path = tmp_path / "lab.csv"
+    path.write_text("id,bought\n" + "".join(f"k{at},{at % 2}\n" for at in range(99)))
+    result = init(
+        "--role", "active", path, "--label", "bought", "--partner", "shop", "--out", tmp_path
+    )
+    assert result.exit_code == 0, result.output
+    parties = tomllib.loads((tmp_path / "agreement.toml").read_text())["parties"]
+    assert (parties["lab"].get("width"), parties["shop"]["width"]) == (None, 8)
+
+
 def test_declared_rows_are_in_the_entry(started: Path, tables: tuple[Path, Path]) -> None:
     result = init("--join", started, tables[1], "--party", "calls", "--declared-rows", "1000")
     assert result.exit_code == 0, result.output
