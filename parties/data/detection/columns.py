@@ -158,8 +158,9 @@ def propose_ids(sample: TableSample, *, required: bool = True) -> tuple[str, ...
     """Return the column whose values identify the rows; empty if there is none and none is needed.
 
     Raises:
-        DataError: no column, or more than one, has a different value in each row; the hint names
-            the option that states the columns.
+        DataError: no column, or more than one, has a different value in each row; or such a column
+            has no usual name of an ID, and another column has; the hint names the option that
+            states the columns.
     """
     unique = [
         name for name, cells in sample.columns.items()
@@ -167,6 +168,8 @@ def propose_ids(sample: TableSample, *, required: bool = True) -> tuple[str, ...
         and name not in sample.inexact and not _has_decimals(cells)
     ]  # fmt: skip
     named = [name for name in unique if _ID_NAMES.search(_spaced(name))]
+    if unique and not named:
+        _refuse_repeated_ids(sample)
     if len(named) == 1 or (not named and len(unique) == 1):
         return tuple(named or unique)
     if not unique and not required:
@@ -182,6 +185,29 @@ def propose_ids(sample: TableSample, *, required: bool = True) -> tuple[str, ...
         f"each of the columns {candidates} of {sample.file} may be the ID",
         f"state the column of IDs: --id {(named or unique)[0]}",
     )
+
+
+def _refuse_repeated_ids(sample: TableSample) -> None:
+    """Check that no column has a usual name of an ID and about as many values as an ID has.
+
+    Raises:
+        DataError: a column has; its values do not identify the rows, so a person must decide.
+    """
+    for name, cells in sample.columns.items():
+        values = [cell for cell in cells if cell]
+        if not _ID_NAMES.search(_spaced(name)) or _are_few(values) or name in sample.dates:
+            continue
+        if name not in sample.inexact and not _has_decimals(values):
+            repeated = len(values) - len(set(values))
+            void = len(cells) - len(values)
+            faults = [f"{repeated} repeated values"] if repeated else []
+            faults += [f"no value in {void} rows"] if void else []
+            raise DataError(
+                f"column {name!r} of {sample.file} has {' and '.join(faults)}, so it is no ID, but "
+                "its name is that of one",
+                "correct these rows, or state another column of IDs with --id COLUMN; repeat --id "
+                "if several columns together form the ID",
+            )
 
 
 def check_ids(sample: TableSample, ids: Sequence[str]) -> None:
@@ -278,7 +304,6 @@ _DATE_REASON: Final = (
 def _use(name: str, values: Sequence[str], decimal: Decimal) -> tuple[ColumnUse, str]:
     """Return the use of a column of features, and the reason, by its present ``values``."""
     different = set(values)
-    few = len(different) <= MAX_TEXTS and len(different) * 2 <= len(values)
     reason = ""
     if len(different) < 2:
         reason = "the same value in all rows" if values else "no value in any row"
@@ -288,11 +313,17 @@ def _use(name: str, values: Sequence[str], decimal: Decimal) -> tuple[ColumnUse,
         return _use_of_numbers(name, different)
     elif has_thousands(different, decimal):
         reason = "numbers with separators of thousands: write them without, and list it as numeric"
-    elif not few:
+    elif not _are_few(values):
         reason = f"free text: {len(different)} different texts"
     if reason:
         return ColumnUse.IGNORED, reason
     return ColumnUse.CATEGORICAL, f"{len(different)} different texts"
+
+
+def _are_few(values: Sequence[str]) -> bool:
+    """Return whether a column has so few different values that they are categories."""
+    different = len(set(values))
+    return different <= MAX_TEXTS and different * 2 <= len(values)
 
 
 def _use_of_numbers(name: str, different: set[str]) -> tuple[ColumnUse, str]:

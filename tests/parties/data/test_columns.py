@@ -93,6 +93,31 @@ def test_doubtful_ids_are_refused() -> None:
     assert "repeat --id" in caught.value.hint
 
 
+def customers(cells: list[str], **columns: list[str]) -> TableSample:
+    ages = {"age": [str(row) for row in range(ROWS)]}
+    return TableSample(file="rows.csv", rows=ROWS, columns={"customer_id": cells} | columns | ages)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([*IDS[:-2], "k0", "k0"], "'customer_id' of rows.csv has 2 repeated values, so it is no"),
+        (["", *IDS[1:]], "has no value in 1 rows, so it is no ID"),
+        (["", *IDS[1:-1], "k1"], "has 1 repeated values and no value in 1 rows"),
+    ],
+)
+def test_unique_column_does_not_replace_a_repeated_id(cells: list[str], message: str) -> None:
+    for required in (True, False):
+        with pytest.raises(DataError, match=message) as caught:
+            propose_ids(customers(cells), required=required)
+        assert "--id COLUMN" in caught.value.hint
+
+
+@pytest.mark.parametrize("cells", [cycle("1", "2", "3"), [f"{row // 2}.5" for row in range(ROWS)]])
+def test_features_with_a_name_of_an_id_are_no_repeated_ids(cells: list[str]) -> None:
+    assert propose_ids(customers(cells)) == ("age",)
+
+
 def test_stated_ids_are_checked() -> None:
     pairs = table(a=cycle("1", "2", "3", "4", "5"), b=[str(row // 5) for row in range(ROWS)])
     check_ids(pairs, ["a", "b"])
