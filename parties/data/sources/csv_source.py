@@ -66,6 +66,7 @@ class CsvData(TableSettings):
         """The columns that the settings name, each with its use."""
         ids = self.id.columns if isinstance(self.id, IdColumns) else ()
         uses = {"id": ids, "label": self.label_columns}
+        uses["time"] = () if self.time is None else (self.time,)
         uses["weight"] = () if self.weight is None else (self.weight,)
         uses |= {"numeric": self.numeric or (), "categorical": self.categorical}
         return {column: use for use, columns in uses.items() for column in columns}

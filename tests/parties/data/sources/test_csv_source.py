@@ -308,6 +308,13 @@ def test_wrong_encoding_is_refused_with_the_line_to_paste(tmp_path: Path) -> Non
     assert "line 2 is not ascii | remove the key 'encoding'" in error
 
 
+@pytest.mark.parametrize("key", ["label", "time", "weight"])
+def test_head_without_a_named_column_is_refused(key: str) -> None:
+    data = CsvData(kind="csv", path=Path("a.csv"), id=KEYS, **{key: "absent"})
+    with pytest.raises(DataError, match=rf"a\.csv has no column 'absent' \({key}\)"):
+        data.check_head("a.csv", b"id,x\n")
+
+
 def test_head_is_checked_with_delimiter_and_encoding() -> None:
     data = CsvData(kind="csv", path=Path("a.csv"), id=KEYS, label="ort", delimiter=";")
     assert data.check_head("a.csv", GERMAN.encode()).startswith("3 columns")
