@@ -24,6 +24,7 @@ MAX_CODES: Final = 50  # different whole numbers of a column whose name says tha
 MISSING_MARKS: Final = frozenset(
     {"na", "n/a", "n.a.", "nan", "null", "none", "nil", "?", "-", "--", ".", "#n/a", "missing"}
 )
+_CLASS_NAMES: Final = frozenset({"none", "nil", "missing"})  # marks that may also name a class
 _DATES: Final = (
     "%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y",
 )  # fmt: skip
@@ -132,6 +133,8 @@ def propose_columns(
         DataError: the label has missing values, or is no number and has not 2 to 20 classes.
     """
     marks = _marks_of_missing(sample, {*ids, label})
+    if label is not None:
+        marks -= {*classes, *_words_of_classes(sample.columns[label], decimal)}
     if label is not None and not classes:
         classes = _classes(sample, label, marks, decimal)
     proposals = []
@@ -344,6 +347,18 @@ def _marks_of_missing(sample: TableSample, others: set[str | None]) -> frozenset
         if name not in others:
             found |= {text for text in set(cells) if text.lower() in MISSING_MARKS}
     return frozenset(found)
+
+
+def _words_of_classes(label: Sequence[str], decimal: Decimal) -> set[str]:
+    """Return the texts of a label that are classes here, and elsewhere mark missing values.
+
+    In a label of numbers, every mark is one of a missing value.
+    """
+    texts = set(label)
+    others = {text for text in texts if text and text.lower() not in MISSING_MARKS}
+    if others and _are_numbers(others, decimal):
+        return set()
+    return {text for text in texts if text.lower() in _CLASS_NAMES}
 
 
 def _has_decimals(cells: Sequence[str]) -> bool:

@@ -164,6 +164,23 @@ def test_unusable_label_is_refused(column: list[str], message: str) -> None:
     assert "--label COLUMN" in caught.value.hint
 
 
+def labelled(label: list[str], feature: list[str], *agreed: str) -> TableProposal:
+    return propose_columns(table(y=label, x=feature), ".", ["id"], "y", agreed)
+
+
+def test_class_with_the_word_of_a_missing_value_is_no_mark() -> None:
+    found = labelled(cycle("none", "some"), cycle("none", "NA", "low"))
+    assert (found.classes, found.missing) == (("none", "some"), ("NA",))
+    assert labelled(cycle("a", "b"), cycle("none", "low")).missing == ("none",)
+    assert labelled(cycle("a", "b"), cycle("NA", "low"), "NA", "a", "b").missing == ()
+
+
+@pytest.mark.parametrize("label", [cycle("yes", "no", "NA"), cycle("0", "1", "None")])
+def test_mark_of_a_missing_label_is_no_class(label: list[str]) -> None:
+    with pytest.raises(DataError, match=r"13 rows of .* have no value in the label column 'y'"):
+        labelled(label, cycle("1", "NA", "None"))
+
+
 def test_label_of_many_numbers_is_a_number() -> None:
     for column in ([str(row % 21) for row in range(ROWS)], [f"{row}.5" for row in range(ROWS)]):
         found = classes(column)
