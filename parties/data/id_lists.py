@@ -240,7 +240,11 @@ def _records(path: Path, text: str, columns: Sequence[str]) -> Iterator[_Record]
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    return next(csv.reader([line], delimiter=delimiter), [])
+    """Return the fields of one line; quotes have no meaning if a field is too long for ``csv``."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return line.split(delimiter)
 
 
 def _rows(path: Path, text: str, delimiter: str) -> Iterator[_Record]:

@@ -6,12 +6,13 @@ from pathlib import Path
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import read_holding
 from parties.data.preprocess import declared_preprocessing, declared_target
+from parties.data.sources.csv_source import MAX_LINE
 from parties.data.sources.registry import Data
 from parties.data.sources.source import DataSettings
 from parties.doctor.check import ExaminedVerticalParty, Finding, fail, fail_with, ok
 from parties.doctor.folders import path_exists
 
-_HEAD = 1 << 16  # bytes read of each file
+_HEAD = 4 * MAX_LINE  # bytes read of each file: as many as the longest header of a CSV file has
 
 
 def data_files(party: ExaminedVerticalParty) -> list[Path]:

@@ -63,7 +63,7 @@ class ComparisonResult(Enum):
     UNINFORMATIVE = "Proves nothing here: the original is within the interval of another Retrain"
     UNDECIDED = "Not decided: the interval of another Retrain needs three independent Retrains"
     UNKNOWN = "Not compared with a Retrain"
-    GUARANTEED = "Guaranteed by the method, not measured: see the figures of the guarantee"
+    GUARANTEED = "Guaranteed by the method, not by a measurement"
 
 
 def find_method(request: Request, name: str) -> MethodRecord | None:
@@ -161,10 +161,11 @@ def comparison_result(request: Request) -> ComparisonResult:
 def _is_guaranteed(request: Request) -> bool:
     """Return whether the delivered method is exact, or its certificate reached the agreed bound."""
     method = chosen_method(request)
-    details = {} if method is None else method.details
-    certificate = details.get("certificate")
+    if method is None or method.diverged:
+        return False
+    certificate = method.details.get("certificate")
     reached = certificate is not None and certificate["bound"] <= certificate["wanted"]
-    return reached or details.get("sharding") is not None
+    return reached or method.guarantee == "exact" or method.details.get("sharding") is not None
 
 
 def original_meets(request: Request, column: Column) -> bool | None:

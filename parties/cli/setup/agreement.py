@@ -29,6 +29,8 @@ def scaled_width(features: int) -> int:
 def agreement_text(options: InitOptions, proposal: TableProposal, rows: int) -> str:
     """Return the agreement; without a partner, the partner adds its entry with ``--join``.
 
+    A partner's table is assumed to have as many columns as the active party's, and at least one.
+
     Args:
         options: the options of the command.
         proposal: the use of the columns of the active party's table.
@@ -37,7 +39,7 @@ def agreement_text(options: InitOptions, proposal: TableProposal, rows: int) -> 
     features = proposal.features
     entries = [party_entry(options.party, "active", features)]
     if options.partner:
-        entries.append(party_entry(options.partner, "passive", features))
+        entries.append(party_entry(options.partner, "passive", max(1, features)))
     parties = "\n".join(entries)
     return f"""\
 #:schema ./agreement.schema.json

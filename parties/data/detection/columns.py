@@ -24,6 +24,7 @@ MAX_CODES: Final = 50  # different whole numbers of a column whose name says tha
 MISSING_MARKS: Final = frozenset(
     {"na", "n/a", "n.a.", "nan", "null", "none", "nil", "?", "-", "--", ".", "#n/a", "missing"}
 )
+_CLASS_NAMES: Final = frozenset({"none", "nil", "missing"})  # marks that may also name a class
 _DATES: Final = (
     "%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d.%m.%y",
 )  # fmt: skip
@@ -132,6 +133,8 @@ def propose_columns(
         DataError: the label has missing values, or is no number and has not 2 to 20 classes.
     """
     marks = _marks_of_missing(sample, {*ids, label})
+    if label is not None:
+        marks -= {*classes, *_words_of_classes(sample.columns[label], decimal)}
     if label is not None and not classes:
         classes = _classes(sample, label, marks, decimal)
     proposals = []
@@ -158,8 +161,9 @@ def propose_ids(sample: TableSample, *, required: bool = True) -> tuple[str, ...
     """Return the column whose values identify the rows; empty if there is none and none is needed.
 
     Raises:
-        DataError: no column, or more than one, has a different value in each row; the hint names
-            the option that states the columns.
+        DataError: no column, or more than one, has a different value in each row; or such a column
+            has no usual name of an ID, and another column has; the hint names the option that
+            states the columns.
     """
     unique = [
         name for name, cells in sample.columns.items()
@@ -167,6 +171,8 @@ def propose_ids(sample: TableSample, *, required: bool = True) -> tuple[str, ...
         and name not in sample.inexact and not _has_decimals(cells)
     ]  # fmt: skip
     named = [name for name in unique if _ID_NAMES.search(_spaced(name))]
+    if unique and not named:
+        _refuse_repeated_ids(sample)
     if len(named) == 1 or (not named and len(unique) == 1):
         return tuple(named or unique)
     if not unique and not required:
@@ -182,6 +188,29 @@ def propose_ids(sample: TableSample, *, required: bool = True) -> tuple[str, ...
         f"each of the columns {candidates} of {sample.file} may be the ID",
         f"state the column of IDs: --id {(named or unique)[0]}",
     )
+
+
+def _refuse_repeated_ids(sample: TableSample) -> None:
+    """Check that no column has a usual name of an ID and about as many values as an ID has.
+
+    Raises:
+        DataError: a column has; its values do not identify the rows, so a person must decide.
+    """
+    for name, cells in sample.columns.items():
+        values = [cell for cell in cells if cell]
+        if not _ID_NAMES.search(_spaced(name)) or _are_few(values) or name in sample.dates:
+            continue
+        if name not in sample.inexact and not _has_decimals(values):
+            repeated = len(values) - len(set(values))
+            void = len(cells) - len(values)
+            faults = [f"{repeated} repeated values"] if repeated else []
+            faults += [f"no value in {void} rows"] if void else []
+            raise DataError(
+                f"column {name!r} of {sample.file} has {' and '.join(faults)}, so it is no ID, but "
+                "its name is that of one",
+                "correct these rows, or state another column of IDs with --id COLUMN; repeat --id "
+                "if several columns together form the ID",
+            )
 
 
 def check_ids(sample: TableSample, ids: Sequence[str]) -> None:
@@ -278,7 +307,6 @@ _DATE_REASON: Final = (
 def _use(name: str, values: Sequence[str], decimal: Decimal) -> tuple[ColumnUse, str]:
     """Return the use of a column of features, and the reason, by its present ``values``."""
     different = set(values)
-    few = len(different) <= MAX_TEXTS and len(different) * 2 <= len(values)
     reason = ""
     if len(different) < 2:
         reason = "the same value in all rows" if values else "no value in any row"
@@ -288,11 +316,17 @@ def _use(name: str, values: Sequence[str], decimal: Decimal) -> tuple[ColumnUse,
         return _use_of_numbers(name, different)
     elif has_thousands(different, decimal):
         reason = "numbers with separators of thousands: write them without, and list it as numeric"
-    elif not few:
+    elif not _are_few(values):
         reason = f"free text: {len(different)} different texts"
     if reason:
         return ColumnUse.IGNORED, reason
     return ColumnUse.CATEGORICAL, f"{len(different)} different texts"
+
+
+def _are_few(values: Sequence[str]) -> bool:
+    """Return whether a column has so few different values that they are categories."""
+    different = len(set(values))
+    return different <= MAX_TEXTS and different * 2 <= len(values)
 
 
 def _use_of_numbers(name: str, different: set[str]) -> tuple[ColumnUse, str]:
@@ -313,6 +347,18 @@ def _marks_of_missing(sample: TableSample, others: set[str | None]) -> frozenset
         if name not in others:
             found |= {text for text in set(cells) if text.lower() in MISSING_MARKS}
     return frozenset(found)
+
+
+def _words_of_classes(label: Sequence[str], decimal: Decimal) -> set[str]:
+    """Return the texts of a label that are classes here, and elsewhere mark missing values.
+
+    In a label of numbers, every mark is one of a missing value.
+    """
+    texts = set(label)
+    others = {text for text in texts if text and text.lower() not in MISSING_MARKS}
+    if others and _are_numbers(others, decimal):
+        return set()
+    return {text for text in texts if text.lower() in _CLASS_NAMES}
 
 
 def _has_decimals(cells: Sequence[str]) -> bool:

@@ -1,7 +1,6 @@
 """Detection of a CSV file's encoding, delimiter and decimal separator from its content."""
 
 import codecs
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -68,11 +67,10 @@ def detect_csv(
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
     delimiter = delimiter or detect_delimiter(path.name, lines)
-    records = list(csv.reader(lines, skipinitialspace=True, delimiter=delimiter))
+    records = [split_record(line, delimiter) for line in lines]
     _refuse_no_header(path.name, records[:1])
-    cells = [[cell.strip() for cell in record] for record in records[1:]]
-    width = len(records[0])
-    columns = list(zip(*(each for each in cells if len(each) == width), strict=True))
+    even = [each for each in records[1:] if len(each) == len(records[0])]
+    columns = [[each[at] for each in even] for at in range(len(records[0]))]
     return CsvForm(delimiter, encoding, decimal or detect_decimal(records[0], columns))
 
 
@@ -111,7 +109,7 @@ def detect_delimiter(file: str, lines: Sequence[str]) -> Delimiter:
     for each in DELIMITERS:
         width = len(split_record(lines[0], each)) if lines else 0
         if width > 1:
-            counts = Counter(map(len, csv.reader(lines, skipinitialspace=True, delimiter=each)))
+            counts = Counter(len(split_record(line, each)) for line in lines)
             found = (counts[width] / len(lines), width, each)
             best = found if best is None or found[:2] > best[:2] else best
     if best is None:

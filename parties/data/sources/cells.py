@@ -35,6 +35,12 @@ def parse_numbers(cells: list[str], absent: Set[str], decimal: Decimal = ".") ->
     return np.array([nan if cell in absent else _number(cell) for cell in cells])
 
 
+def number_marks(absent: Set[str]) -> Array:
+    """Return the marks of absent values that are finite numbers, ``[marks]`` in float64."""
+    values = parse_numbers(sorted(absent), frozenset())
+    return values[np.isfinite(values)]
+
+
 def parse_row_time(cell: str) -> tuple[float, bool]:
     """Return a date or a number, as a number that grows with time, and whether it is a date.
 

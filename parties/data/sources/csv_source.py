@@ -66,6 +66,7 @@ class CsvData(TableSettings):
         """The columns that the settings name, each with its use."""
         ids = self.id.columns if isinstance(self.id, IdColumns) else ()
         uses = {"id": ids, "label": self.label_columns}
+        uses["time"] = () if self.time is None else (self.time,)
         uses["weight"] = () if self.weight is None else (self.weight,)
         uses |= {"numeric": self.numeric or (), "categorical": self.categorical}
         return {column: use for use, columns in uses.items() for column in columns}
@@ -198,9 +199,15 @@ def toml_text(text: str) -> str:
 
 
 def split_record(line: str, delimiter: str) -> list[str]:
-    """Return the fields of one line, without blanks around them."""
-    records = csv.reader([line], skipinitialspace=True, delimiter=delimiter)
-    return [cell.strip() for cell in next(records, [])]
+    """Return the fields of one line, without blanks around them.
+
+    If a field is longer than the module ``csv`` reads, quotes have no meaning in the line.
+    """
+    try:
+        cells = next(csv.reader([line], skipinitialspace=True, delimiter=delimiter), [])
+    except csv.Error:
+        cells = line.split(delimiter)
+    return [cell.strip() for cell in cells]
 
 
 def _refuse_other_delimiter(data: CsvData, file: str, header: str, columns: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from configs.table import PathText
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.arrays import Array
-from parties.data.sources.cells import NOT_FINITE, parse_numbers
+from parties.data.sources.cells import NOT_FINITE, number_marks, parse_numbers
 from parties.data.sources.collect import Chunk, ColumnRoles, TableSettings, collect_records
 from parties.data.sources.files import MAX_BYTES, open_data_file
 from parties.data.sources.records import Records
@@ -84,6 +84,7 @@ class _ParquetSheet:
 
     def __init__(self, data: ParquetData, name: str, file: BinaryIO) -> None:
         self.file, self._missing = name, frozenset({"", *data.missing})
+        self._marks = number_marks(self._missing)
         self._file = pq.ParquetFile(file, buffer_size=_PAGES, pre_buffer=False)
         self.columns = tuple(self._file.schema_arrow.names)
 
@@ -102,13 +103,22 @@ class _ParquetSheet:
             max(1, _CELLS // max(1, len(used))), columns=[column for _, column in used]
         )
         for piece in pieces:
-            numeric = [_numeric(piece[column], self._missing) for column in roles.numeric]
+            numeric = [self._numeric(piece[column]) for column in roles.numeric]
             yield Chunk(
                 numbers=np.arange(start, start + len(piece)),
                 texts={column: _texts(piece[column]) for use, column in used if use != "numeric"},
                 numeric=np.stack(numeric, axis=1) if numeric else np.empty((len(piece), 0)),
             )
             start += len(piece)
+
+    def _numeric(self, column: Any) -> Array:
+        """Return the cells of a column as numbers, ``[rows]`` in float64; NaN for an absent one."""
+        column = _unpacked(column)
+        if any(test(column.type) for test in _TEXT):
+            return parse_numbers(list(map(str.strip, _texts(column))), self._missing)
+        values = _numbers(column, nan_is_absent="nan" in {mark.lower() for mark in self._missing})
+        values[np.isin(values, _rounded(self._marks, column.type))] = np.nan
+        return values
 
     def _refuse_types(self, used: Sequence[tuple[str, str]]) -> None:
         problems = []
@@ -158,18 +168,23 @@ def _texts(column: Any) -> list[str]:
     return pc.fill_null(text, "").to_pylist()  # type: ignore[no-any-return]
 
 
-def _numeric(column: Any, absent: frozenset[str]) -> Array:
-    column = _unpacked(column)
-    kind = column.type
-    if any(test(kind) for test in _TEXT):
-        return parse_numbers(list(map(str.strip, _texts(column))), absent)
-    if pa.types.is_decimal(kind):  # float() rounds to the nearest float; a cast may not
+def _numbers(column: Any, *, nan_is_absent: bool) -> Array:
+    """Return the cells of a column of numbers, ``[rows]`` in float64; NaN for an absent one."""
+    if pa.types.is_decimal(column.type):  # float() rounds to the nearest float; a cast may not
         cells = [np.nan if cell is None else float(cell) for cell in column.to_pylist()]
         return np.array(cells, np.float64)
     values = pc.cast(column, pa.float64(), safe=False)
     void = np.asarray(values.is_null())
     filled = np.array(pc.fill_null(values, 0.0), np.float64)
-    marked = "nan" in {mark.lower() for mark in absent}
-    filled[~np.isfinite(filled) & ~(np.isnan(filled) & marked)] = NOT_FINITE
+    filled[~np.isfinite(filled) & ~(np.isnan(filled) & nan_is_absent)] = NOT_FINITE
     filled[void] = np.nan
     return filled
+
+
+def _rounded(marks: Array, kind: Any) -> Array:
+    """Return finite numbers, ``[marks]``, as a column of the type ``kind`` stores them."""
+    if not pa.types.is_floating(kind):
+        return marks
+    with np.errstate(over="ignore"):
+        stored = marks.astype(kind.to_pandas_dtype()).astype(np.float64)
+    return stored[np.isfinite(stored)]

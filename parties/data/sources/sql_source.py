@@ -23,7 +23,7 @@ from configs.table import PathText
 from parties.common.errors import DataError
 from parties.common.libraries import install_command
 from parties.data.sources.arrays import Array
-from parties.data.sources.cells import NOT_FINITE, parse_numbers
+from parties.data.sources.cells import NOT_FINITE, number_marks, parse_numbers
 from parties.data.sources.collect import Chunk, ColumnRoles, TableSettings, collect_records
 from parties.data.sources.files import regular_file_path
 from parties.data.sources.records import Records
@@ -277,6 +277,7 @@ class _SqlSheet:
 
     def __init__(self, name: str, result: "CursorResult[Any]", missing: frozenset[str]) -> None:
         self.file, self._result, self._missing = name, result, missing
+        self._marks = number_marks(missing)
         self.columns = tuple(result.keys())
 
     def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
@@ -325,6 +326,7 @@ class _SqlSheet:
         except OverflowError:
             values = np.fromiter(map(_float, cells), np.float64, len(cells))
         values[~np.isfinite(values)] = NOT_FINITE
+        values[np.isin(values, self._marks)] = np.nan
         if type(None) in kinds:
             values[[cell is None for cell in cells]] = np.nan
         return values

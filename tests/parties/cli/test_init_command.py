@@ -237,6 +237,39 @@ def test_wrong_options_of_a_partner_are_refused(
     assert not list(started.parent.glob("calls*"))
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("id,x\n", "rows.csv has no rows"),
+        ("id,x\n1\n2\n", "line 2 has another number of fields than the header"),
+    ],
+)
+def test_table_without_a_row_of_its_width_is_refused(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(content)
+    assert message in refusal(4, "--role", "active", path, "--label", "x", "--out", tmp_path)
+
+
+def test_open_quote_before_many_lines_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('id,x\nk0,"open\n' + "".join(f"k{row:0200d},1\n" for row in range(1, 1999)))
+    text = refusal(4, "--role", "active", path, "--label", "x", "--out", tmp_path)
+    assert "line 2 ends inside a quoted field" in text
+
+
+def test_table_of_labels_alone_may_name_its_partner(tmp_path: Path) -> None:
+    path = tmp_path / "lab.csv"
+    path.write_text("id,bought\n" + "".join(f"k{at},{at % 2}\n" for at in range(99)))
+    result = init(
+        "--role", "active", path, "--label", "bought", "--partner", "shop", "--out", tmp_path
+    )
+    assert result.exit_code == 0, result.output
+    parties = tomllib.loads((tmp_path / "agreement.toml").read_text())["parties"]
+    assert (parties["lab"].get("width"), parties["shop"]["width"]) == (None, 8)
+
+
 def test_declared_rows_are_in_the_entry(started: Path, tables: tuple[Path, Path]) -> None:
     result = init("--join", started, tables[1], "--party", "calls", "--declared-rows", "1000")
     assert result.exit_code == 0, result.output

@@ -93,6 +93,31 @@ def test_doubtful_ids_are_refused() -> None:
     assert "repeat --id" in caught.value.hint
 
 
+def customers(cells: list[str], **columns: list[str]) -> TableSample:
+    ages = {"age": [str(row) for row in range(ROWS)]}
+    return TableSample(file="rows.csv", rows=ROWS, columns={"customer_id": cells} | columns | ages)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([*IDS[:-2], "k0", "k0"], "'customer_id' of rows.csv has 2 repeated values, so it is no"),
+        (["", *IDS[1:]], "has no value in 1 rows, so it is no ID"),
+        (["", *IDS[1:-1], "k1"], "has 1 repeated values and no value in 1 rows"),
+    ],
+)
+def test_unique_column_does_not_replace_a_repeated_id(cells: list[str], message: str) -> None:
+    for required in (True, False):
+        with pytest.raises(DataError, match=message) as caught:
+            propose_ids(customers(cells), required=required)
+        assert "--id COLUMN" in caught.value.hint
+
+
+@pytest.mark.parametrize("cells", [cycle("1", "2", "3"), [f"{row // 2}.5" for row in range(ROWS)]])
+def test_features_with_a_name_of_an_id_are_no_repeated_ids(cells: list[str]) -> None:
+    assert propose_ids(customers(cells)) == ("age",)
+
+
 def test_stated_ids_are_checked() -> None:
     pairs = table(a=cycle("1", "2", "3", "4", "5"), b=[str(row // 5) for row in range(ROWS)])
     check_ids(pairs, ["a", "b"])
@@ -137,6 +162,23 @@ def test_unusable_label_is_refused(column: list[str], message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         classes(column)
     assert "--label COLUMN" in caught.value.hint
+
+
+def labelled(label: list[str], feature: list[str], *agreed: str) -> TableProposal:
+    return propose_columns(table(y=label, x=feature), ".", ["id"], "y", agreed)
+
+
+def test_class_with_the_word_of_a_missing_value_is_no_mark() -> None:
+    found = labelled(cycle("none", "some"), cycle("none", "NA", "low"))
+    assert (found.classes, found.missing) == (("none", "some"), ("NA",))
+    assert labelled(cycle("a", "b"), cycle("none", "low")).missing == ("none",)
+    assert labelled(cycle("a", "b"), cycle("NA", "low"), "NA", "a", "b").missing == ()
+
+
+@pytest.mark.parametrize("label", [cycle("yes", "no", "NA"), cycle("0", "1", "None")])
+def test_mark_of_a_missing_label_is_no_class(label: list[str]) -> None:
+    with pytest.raises(DataError, match=r"13 rows of .* have no value in the label column 'y'"):
+        labelled(label, cycle("1", "NA", "None"))
 
 
 def test_label_of_many_numbers_is_a_number() -> None:

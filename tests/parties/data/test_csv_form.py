@@ -46,6 +46,12 @@ def test_decimal_commas_in_every_line_are_no_delimiter() -> None:
     assert detect_delimiter("rows.csv", lines) == ";"
 
 
+def test_wide_table_has_a_form(tmp_path: Path) -> None:
+    names = [f"column_{at:012d}" for at in range(9000)]  # with a comma, one field
+    text = f"{';'.join(names)}\n{';'.join(['1,5'] * 9000)}\n"
+    assert detected(tmp_path, text.encode()) == CsvForm(";", "utf-8", ",")
+
+
 def test_quoted_fields_are_not_split(tmp_path: Path) -> None:
     assert detected(tmp_path, b'id,town\n1,"a; b"\n2,"c; d; e"\n').delimiter == ","
 
@@ -105,6 +111,11 @@ def test_wrong_stated_encoding_is_refused(tmp_path: Path) -> None:
     path.write_bytes(TEXT.encode("cp1252"))
     with pytest.raises(DataError, match=r"rows\.csv is not utf-8"):
         detect_csv(path, encoding="utf-8")
+
+
+@pytest.mark.parametrize("content", [b"id,x\n", b"id,x\n1\n2\n", b"id,x\n1,2,3\n"])
+def test_header_without_rows_of_its_width_has_a_form(tmp_path: Path, content: bytes) -> None:
+    assert detected(tmp_path, content) == CsvForm()
 
 
 def test_stated_forms_are_not_detected(tmp_path: Path) -> None:

@@ -48,6 +48,15 @@ def test_id_with_a_delimiter_needs_quotes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delimiter", DELIMITERS)
+def test_many_ids_on_one_line_are_refused(tmp_path: Path, delimiter: str) -> None:
+    line = delimiter.join(f"person{at:06d}" for at in range(30_000))
+    with pytest.raises(DataError, match="the first line has 30000 columns, expected 1: id"):
+        read(tmp_path, f"{line}\n")
+    with pytest.raises(DataError, match="line 2 is not valid CSV"):
+        read(tmp_path, f"id\n{line.replace(delimiter, '')}\n")
+
+
+@pytest.mark.parametrize("delimiter", DELIMITERS)
 @pytest.mark.parametrize("header", ["", "born{0}name{0}town\n"])
 def test_several_columns_are_joined_as_in_the_data(
     tmp_path: Path, delimiter: str, header: str

@@ -43,6 +43,15 @@ def test_invalid_first_rows_are_refused(
     assert findings["data"]["exit"] == findings["result"]["exit"] == 4
 
 
+def test_long_header_of_wide_characters_is_read_whole(party_folder: PartyFolder) -> None:
+    names = [f"größe_{at:06d}" for at in range(70_000)]
+    path = party_folder.folder / "bank.csv"
+    path.write_text(f"{','.join([*names, 'id', 'age', 'bought'])}\n", encoding="utf-8")
+    assert path.stat().st_size > 1 << 20
+    findings = party_folder.findings(HUB)
+    assert "70003 columns with all that the party settings name" in findings["data"]["message"]
+
+
 def test_labels_at_a_passive_party_are_refused(party_folder: PartyFolder) -> None:
     party_folder.settings(SPOKE, data='label = "age"')
     expect_failure(party_folder, SPOKE, 4, "labels at a passive party")

@@ -29,11 +29,13 @@ from parties.report.comparison import (
     largest_ratio,
     method_value,
     original_meets,
+    result_sentence,
     retrain_reference,
 )
 from parties.report.method_table import method_table
 from parties.report.record import Divergence, Request, read_record
 from parties.report.sentences import closing_sentence, gap_text, proof_text, reference_text
+from parties.report.verdict import request_verdict
 from unlearning.audit.divergence import class_distance, distance_ratio, number_distance
 from unlearning.audit.intervals import distance_spread, further_value_margin
 
@@ -121,12 +123,29 @@ def test_two_retrains_decide_nothing(request_: Any) -> None:
     assert "a further Retrain" not in closing_sentence(typed(request_))
 
 
+def test_exact_method_is_guaranteed_whatever_is_measured(request_: Any) -> None:
+    put(request_, "fedora", FORGOTTEN_RATIO, 5.0)
+    assert result_sentence(typed(request_)) == ComparisonResult.NO_NEARER.value
+    fedora = next(each for each in request_["methods"] if each["name"] == "fedora")
+    fedora["guarantee"] = "exact"
+    verdict = request_verdict(typed(request_))
+    assert verdict.result is comparison_result(typed(request_)) is ComparisonResult.GUARANTEED
+    assert result_sentence(typed(request_)) == "Guaranteed by the method, not by a measurement"
+
+
+def test_exact_method_without_a_valid_model_guarantees_nothing(request_: Any) -> None:
+    put(request_, "fedora", FORGOTTEN_RATIO, None)
+    fedora = next(each for each in request_["methods"] if each["name"] == "fedora")
+    fedora |= {"guarantee": "exact", "diverged": "The loss is not finite"}
+    assert comparison_result(typed(request_)) is ComparisonResult.UNKNOWN
+
+
 def verdict_on(request: Request, name: str) -> ComparisonResult:
     """The result as if the model ``name`` were delivered, and the original far away."""
     methods = [
         each.model_copy(update={"divergence": {"forgotten": Divergence(js=1.0, ratio=99.0)}})
         if each.name == "original"
-        else each
+        else each.model_copy(update={"guarantee": None})  # an exact method needs no measurement
         for each in request.methods
     ]
     return comparison_result(request.model_copy(update={"chosen": name, "methods": methods}))

@@ -181,6 +181,14 @@ def test_ragged_row_is_refused_with_its_line(tmp_path: Path, row: str) -> None:
     )
 
 
+def test_wide_table_without_a_named_column_is_refused(tmp_path: Path) -> None:
+    names = [f"column_{at:012d}" for at in range(9000)]  # with another delimiter, one field
+    text = f"{','.join(names)}\n{','.join(['1'] * 9000)}\n"
+    found = read(tmp_path, text, id=IdColumns(columns=(names[0],)), max_columns=9000)
+    assert list(found.ids) == [b"1"]
+    assert "has no column 'who' (id)" in refusal(tmp_path, text, id=IdColumns(columns=("who",)))
+
+
 def test_unclosed_quote_is_refused_with_the_line_where_it_opens(tmp_path: Path) -> None:
     assert "line 3 ends inside a quoted" in refusal(tmp_path, 'a\n1\n"2\n3\n4"\n5\n')
     assert "line 3 ends inside a quoted" in refusal(tmp_path, 'a\n1\n"2\n3\n4\n')
@@ -298,6 +306,13 @@ def test_wrong_encoding_is_refused_with_the_line_to_paste(tmp_path: Path) -> Non
     assert 'encoding = "utf-16"' in refusal(tmp_path, text.encode("utf-16"), **options)
     error = refusal(tmp_path, text.encode("cp1252"), encoding="ascii", **options)
     assert "line 2 is not ascii | remove the key 'encoding'" in error
+
+
+@pytest.mark.parametrize("key", ["label", "time", "weight"])
+def test_head_without_a_named_column_is_refused(key: str) -> None:
+    data = CsvData(kind="csv", path=Path("a.csv"), id=KEYS, **{key: "absent"})
+    with pytest.raises(DataError, match=rf"a\.csv has no column 'absent' \({key}\)"):
+        data.check_head("a.csv", b"id,x\n")
 
 
 def test_head_is_checked_with_delimiter_and_encoding() -> None:

@@ -176,6 +176,27 @@ def test_nan_and_infinity_are_refused_unless_nan_is_a_mark(tmp_path: Path) -> No
     assert "NaN or infinity" in refusal(tmp_path, {"x": pa.array([1.0, np.inf, 2])})
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([-999, 2, None], pa.int16()),
+        pa.array([-999, 2, None], pa.float64()),
+        pa.array([-999, 2, None], pa.float16()),
+        pa.array([Decimal("-999.00"), Decimal(2), None]),
+        pa.array([-999, 2, None], pa.int16()).dictionary_encode(),
+        pa.array(["-999", "2", None]),
+    ],
+)
+def test_number_that_marks_a_missing_value_is_no_value(tmp_path: Path, cells: Any) -> None:
+    marks = ("-999", "n/a", "1e9", "inf")
+    np.testing.assert_equal(column(tmp_path, cells, missing=marks), [np.nan, 2, np.nan])
+
+
+def test_mark_with_decimals_is_found_in_a_column_of_single_precision(tmp_path: Path) -> None:
+    cells = pa.array([-999.9, 2, 3], pa.float32())
+    np.testing.assert_equal(column(tmp_path, cells, missing=("-999.9",)), [np.nan, 2, 3])
+
+
 def test_text_in_a_numeric_column_is_refused_with_its_row(tmp_path: Path) -> None:
     error = refusal(tmp_path, {"x": ["1", "SECRET", "3"]})
     assert "text in numeric column 'x': 1 row of rows.parquet (1)" in error

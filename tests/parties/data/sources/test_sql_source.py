@@ -151,6 +151,15 @@ def test_ids_without_one_exact_text_are_refused(
     assert f"column 'id' of the result of query holds {named}" in error
 
 
+def test_number_that_marks_a_missing_value_is_no_value(tmp_path: Path, sqlite: str) -> None:
+    query = "SELECT id, age, CASE id WHEN 7 THEN -999 ELSE 1.5 END AS pay, y FROM people"
+    holding = read(tmp_path, url=sqlite, query=f"{query} ORDER BY id", missing=("-999", "50", "?"))
+    assert holding.table is not None
+    found = data_frame(holding.table)
+    np.testing.assert_equal(found["age"].to_numpy(), [np.nan, np.nan, 30.5])
+    np.testing.assert_equal(found["pay"].to_numpy(), [np.nan, 1.5, 1.5])
+
+
 def test_text_in_a_numeric_column_is_refused_with_its_row(tmp_path: Path, sqlite: str) -> None:
     query = "SELECT id, CASE id WHEN 7 THEN 'SECRET' ELSE '5' END AS x, y FROM people ORDER BY id"
     error = refusal(tmp_path, url=sqlite, query=query)

@@ -197,7 +197,9 @@ def test_two_retrains_show_a_distance_but_no_result(tmp_path: Path) -> None:
     assert first is not None
     assert first == second  # each is as far from the other
     assert first["forgotten"].ratio == 1
-    assert comparison_result(request) is ComparisonResult.UNDECIDED
+    assert comparison_result(request) is ComparisonResult.GUARANTEED  # retrain-local is exact
+    measured = request.model_copy(update={"chosen": "fine-tune"})
+    assert comparison_result(measured) is ComparisonResult.UNDECIDED
     assert "Ratio of differences to Retrain" in found.report().read_text()
 
 
