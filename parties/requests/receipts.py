@@ -79,6 +79,8 @@ _UTILITY: Final = (
         "retained_probability_rows",
     ),
 )
+# Events that count only if the hub made them.
+_OF_HUB: Final = (StartedBody, VerifiedBody, CompletedBody)
 # Events that a party still makes after it has left.
 _AFTER_LEAVING: Final = (EventKind.NOTIFIED, EventKind.PURGED)
 
@@ -92,6 +94,11 @@ class Federation:
     plan_hash: str  # digest of the agreement
     params_hash: str  # digest of the settings of the unlearning method
     guard: float  # largest loss of accuracy on validation rows
+
+    @property
+    def hub(self) -> str:
+        """The party that carries out requests: the active party or the server."""
+        return next(name for name, role in self.roles.items() if role in ("active", "server"))
 
 
 def build_receipt(
@@ -112,6 +119,7 @@ def build_receipt(
         events: all events of the journal.
         keys: public key of each party, 64 hexadecimal digits.
     """
+    events = _that_count(events, federation.hub)
     batch = [views[each] for each in view.batch]
     version = view.version_after
     stated = _statements(events, batch, version)
@@ -314,6 +322,11 @@ def departure_of(name: str, events: Iterable[Event], version: int) -> Departure:
 def params_hash(settings: str) -> str:
     """SHA-256 of the settings of a method, as canonical JSON: 64 hexadecimal digits."""
     return sha256(settings.encode()).hexdigest()
+
+
+def _that_count(events: Iterable[Event], hub: str) -> list[Event]:
+    """Return the events without those of other parties that only the ``hub`` makes."""
+    return [each for each in events if each.origin == hub or not isinstance(each.body, _OF_HUB)]
 
 
 def _statements(
