@@ -1,7 +1,7 @@
 """``vfl unlearn notify``: whom a party has informed that a request was carried out."""
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from parties.cli.console import Console
@@ -76,20 +76,21 @@ class Informed:
             raise UsageProblem("--on is the day of a result, but no result is given", "omit --on")
 
     def day(self, view: RequestView, now: datetime) -> str:
-        """Return the day of the result, as ``2026-11-24``.
+        """Return the day of the result, as ``2026-11-24``. Days are those of the local time zone.
 
         Raises:
             UsageProblem: the day lies in the future, or before the request was received.
         """
-        found = now if self.on is None else self.on.replace(tzinfo=UTC)
-        if found > now:
+        today, received = now.astimezone().date(), view.received_at.astimezone().date()
+        found = today if self.on is None else self.on.date()
+        if found > today:
             raise UsageProblem("--on lies in the future", "give the day of the notification")
-        if found.date() < view.received_at.date():
+        if found < received:
             raise UsageProblem(
-                f"--on lies before the request was received, {view.received_at:%Y-%m-%d}",
+                f"--on lies before the request was received, {received}",
                 "give the day of the notification",
             )
-        return f"{found:%Y-%m-%d}"
+        return found.isoformat()
 
     def added_to(self, before: Notifications, day: str) -> Notifications:
         """Return whom the party has informed afterwards.

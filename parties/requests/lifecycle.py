@@ -9,9 +9,9 @@ that break a rule are counted, and have no effect.
 
 from calendar import monthrange
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Final, cast
 
@@ -71,7 +71,8 @@ class RequestRules:
         hub: the party that carries out requests: the active party or the server.
         separate_persons: whether the person who made a request may not approve it.
         joined: by party, the day on which it joined, ISO 8601; it takes no part in requests that
-            were made before. A party that is not named takes part in all.
+            were made before, nor in those of that day whose receipt the other parties have signed.
+            A party that is not named takes part in all.
     """
 
     parties: tuple[str, ...]
@@ -325,11 +326,7 @@ def _view(events: Sequence[Event], rules: RequestRules, *, clock_anomaly: bool) 
     """Return the view of one request from its events, ordered by origin and seq."""
     asked = next(event for event in events if event.kind is EventKind.REQUESTED)
     content = cast(RequestedBody, asked.body)
-    rules = _rules_of(asked, rules)
-    consent = _consent(events, asked, rules)
-    run = _run(events, consent, rules, needs_rows=content.rows is None)
-    if rules.separate_persons and not run.starts:
-        consent, run = _certified_before(events, asked, rules) or (consent, run)
+    rules, consent, run = _judged(events, asked, rules)
     aligned = consent.alignment
     rows = content.rows if aligned is None else cast(AlignedBody, aligned.body).rows
     known = {asked.origin, *consent.approvals, *_origins(events, EventKind.JOURNALED)}
@@ -405,19 +402,45 @@ def _fallback(events: Sequence[Event], rules: RequestRules) -> FallbackBody | No
     return next((each for each in reversed(bodies) if isinstance(each, FallbackBody)), None)
 
 
-def _certified_before(
+def _judged(
     events: Sequence[Event], asked: Event, rules: RequestRules
-) -> tuple[_Consent, _Run] | None:
-    """Return decisions and progress of a request that was certified before persons were separate.
+) -> tuple[RequestRules, _Consent, _Run]:
+    """Return the rules of a request, and its decisions and progress by these rules.
 
-    Every party has signed its receipt, so every party accepted it by the rules of that time.
+    A request that did not start by the present rules is judged by earlier ones if every party of
+    that time has signed its receipt, so that every party accepted it by them.
     """
-    earlier = replace(rules, separate_persons=False)
-    consent = _consent(events, asked, earlier)
+    present = _rules_of(asked, rules)
     needs_rows = cast(RequestedBody, asked.body).rows is None
-    run = _run(events, consent, earlier, needs_rows=needs_rows)
-    signed = run.receipt is not None and _signatures(events, run, rules) >= set(rules.parties)
-    return (consent, run) if signed else None
+    consent = _consent(events, asked, present)
+    run = _run(events, consent, present, needs_rows=needs_rows)
+    for earlier in () if run.starts else _earlier_rules(events, asked, rules):
+        consent_then = _consent(events, asked, earlier)
+        run_then = _run(events, consent_then, earlier, needs_rows=needs_rows)
+        signatures = _signatures(events, run_then, earlier)
+        if run_then.receipt is not None and signatures >= set(earlier.parties):
+            return earlier, consent_then, run_then
+    return present, consent, run
+
+
+def _earlier_rules(
+    events: Sequence[Event], asked: Event, rules: RequestRules
+) -> Iterator[RequestRules]:
+    """Yield the rules before persons were separate, and before parties joined on the same day.
+
+    A party that joined on the day of a request, or on the day before because the agreement has
+    local dates, took no part in the request if it signed no receipt of it.
+    """
+    present, day = _rules_of(asked, rules), asked.time[:10]
+    before = (date.fromisoformat(day) - timedelta(days=1)).isoformat()
+    recent = {name for name, since in rules.joined.items() if before <= since <= day}
+    late = recent - _origins(events, EventKind.SIGNED)
+    parties = tuple(each for each in present.parties if each not in late)
+    if present.separate_persons:
+        yield replace(present, separate_persons=False)
+    if late:
+        yield replace(present, parties=parties)
+        yield replace(present, parties=parties, separate_persons=False)
 
 
 def _consent(events: Sequence[Event], asked: Event, rules: RequestRules) -> _Consent:

@@ -18,6 +18,7 @@ from parties.requests.events import (
     CompletedBody,
     Event,
     EventKind,
+    IntroducedBody,
     LeftBody,
     RequestedBody,
     SignedBody,
@@ -26,9 +27,9 @@ from parties.requests.events import (
     VerifiedBody,
     parse_time,
 )
-from parties.requests.lifecycle import RequestView
+from parties.requests.lifecycle import CARRIED_OUT, RequestView
 from unlearning.guarantee import Guarantee
-from unlearning.receipts.canonical import canonical_bytes
+from unlearning.receipts.canonical import MAX_INTEGER, canonical_bytes
 from unlearning.receipts.errors import ReceiptError
 from unlearning.receipts.journal_export import Departure
 from unlearning.receipts.keys import PartyKey, TrustedKey, TrustFile
@@ -79,6 +80,8 @@ _UTILITY: Final = (
         "retained_probability_rows",
     ),
 )
+# Events that count only if the hub made them.
+_OF_HUB: Final = (StartedBody, VerifiedBody, CompletedBody)
 # Events that a party still makes after it has left.
 _AFTER_LEAVING: Final = (EventKind.NOTIFIED, EventKind.PURGED)
 
@@ -92,6 +95,11 @@ class Federation:
     plan_hash: str  # digest of the agreement
     params_hash: str  # digest of the settings of the unlearning method
     guard: float  # largest loss of accuracy on validation rows
+
+    @property
+    def hub(self) -> str:
+        """The party that carries out requests: the active party or the server."""
+        return next(name for name, role in self.roles.items() if role in ("active", "server"))
 
 
 def build_receipt(
@@ -112,6 +120,7 @@ def build_receipt(
         events: all events of the journal.
         keys: public key of each party, 64 hexadecimal digits.
     """
+    events = _that_count(events, federation.hub)
     batch = [views[each] for each in view.batch]
     version = view.version_after
     stated = _statements(events, batch, version)
@@ -261,7 +270,12 @@ def write_page(
 
 
 def write_trust(
-    folder: Path, federation: str, keys: Mapping[str, str], left: Mapping[str, int]
+    folder: Path,
+    federation: str,
+    keys: Mapping[str, str],
+    left: Mapping[str, int],
+    events: Iterable[Event] = (),
+    views: Sequence[RequestView] = (),
 ) -> None:
     """Write ``trust.json``, the public keys of all parties, with which receipts are verified.
 
@@ -270,15 +284,50 @@ def write_trust(
     Args:
         folder: the folder of receipts.
         federation: name of the federation.
-        keys: public key of each party, 64 hexadecimal digits.
+        keys: newest public key of each party, 64 hexadecimal digits.
         left: number of the first version without it, by party that left.
+        events: all events of the journal, with the earlier keys that verify earlier receipts.
+        views: all requests, which say since when a party signs their receipts.
+
+    Raises:
+        StorageError: the file cannot be written.
     """
+    events = [*events]
+    introduced = _introduced(events)
+    since = {name: _since(name, events, views, left.get(name, MAX_INTEGER)) for name in keys}
     listed = tuple(
-        TrustedKey(party=name, public_key=keys[name], until=left.get(name)) for name in sorted(keys)
+        TrustedKey(party=name, public_key=each, until=left.get(name), since=since[name])
+        for name in sorted(keys)
+        for each in dict.fromkeys([*introduced.get(name, ()), keys[name]])
     )
     content = canonical_bytes(TrustFile(federation=federation, keys=listed).to_json())
     make_folder(folder)
     write_atomically(folder / TRUST, content)
+
+
+def _introduced(events: Iterable[Event]) -> dict[str, list[str]]:
+    """Return the keys that each party has introduced, the oldest one first."""
+    found: dict[str, list[str]] = {}
+    for event in sorted(events, key=lambda each: each.seq):
+        if isinstance(event.body, IntroducedBody):
+            found.setdefault(event.origin, []).append(event.body.key)
+    return found
+
+
+def _since(
+    name: str, events: Iterable[Event], views: Iterable[RequestView], until: int
+) -> int | None:
+    """Return the first version whose receipt a party signs; None if it has signed all receipts.
+
+    Only versions before ``until`` count, the first one without the party.
+    """
+    own = {each.request for each in events if each.origin == name and each.kind is EventKind.SIGNED}
+    made = {each.id: each.first_version or 0 for each in views if each.state in CARRIED_OUT}
+    without = max((at for each, at in made.items() if each not in own and at < until), default=None)
+    if without is None:
+        return None
+    later = [at for each, at in made.items() if each in own and at > without]
+    return min(later, default=without + 1)
 
 
 def left_parties(views: Iterable[RequestView], present: Iterable[str]) -> dict[str, int]:
@@ -314,6 +363,11 @@ def departure_of(name: str, events: Iterable[Event], version: int) -> Departure:
 def params_hash(settings: str) -> str:
     """SHA-256 of the settings of a method, as canonical JSON: 64 hexadecimal digits."""
     return sha256(settings.encode()).hexdigest()
+
+
+def _that_count(events: Iterable[Event], hub: str) -> list[Event]:
+    """Return the events without those of other parties that only the ``hub`` makes."""
+    return [each for each in events if each.origin == hub or not isinstance(each.body, _OF_HUB)]
 
 
 def _statements(

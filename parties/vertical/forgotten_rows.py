@@ -1,5 +1,6 @@
 """What earlier requests mean for the data of a training: rows left out, and labels replaced."""
 
+from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
 
@@ -74,7 +75,8 @@ def with_corrected_labels(
 ) -> Holding:
     """The rows of the active party with the labels that requests have corrected.
 
-    The private records of these requests have the labels, until they are purged.
+    The private records of these requests have the labels, until they are purged. A label of a class
+    that the agreement does not have any more is ignored.
 
     Args:
         holding: the party's rows; without labels, they are returned unchanged.
@@ -90,10 +92,18 @@ def with_corrected_labels(
     classes = agreement.labels.classes
     with journal_of(party) as journal:
         corrected = {} if journal is None else _corrected(journal, party, agreement)
-    labels = holding.labels.copy()
+    labels, unknown = holding.labels.copy(), Counter[str]()
     for row, each in enumerate(holding.ids):
-        if each in corrected:
-            labels[row] = classes.index(corrected[each])
+        label = corrected.get(each)
+        if label in classes:
+            labels[row] = classes.index(label)
+        elif label is not None:
+            unknown[label] += 1
+    for label, count in sorted(unknown.items()):
+        party.progress.warn(
+            f"{count} labels that requests have corrected are of the class {label!r}, which the "
+            "agreement does not have any more: the labels of the data are used"
+        )
     changed = int((labels != holding.labels).sum())
     if not changed:
         return holding

@@ -54,20 +54,29 @@ class TrustedKey(JsonTable):
         public_key: the raw Ed25519 key, as 64 hexadecimal digits.
         until: number of the first version of the model without the party, which has left; None if
             it has not. The party signs the receipts of earlier versions only.
+        since: number of the first version of the model whose receipt the party signs, because it
+            joined later than others; None if it signs all up to ``until``.
     """
 
-    absent_if_none: ClassVar[frozenset[str]] = frozenset({"until"})
+    absent_if_none: ClassVar[frozenset[str]] = frozenset({"until", "since"})
 
     party: PartyName
     public_key: Hash
     until: Count | None = None
+    since: Count | None = None
+
+    def signs(self, version: int) -> bool:
+        """Whether the party must sign the receipt that made version ``version``."""
+        after_joining = self.since is None or version >= self.since
+        return after_joining and (self.until is None or version < self.until)
 
 
 class TrustFile(JsonTable):
     """The keys that a reader of receipts trusts. Every party that it names must have signed.
 
     A party may have several keys, an old one and its successors. A party that has left signs no
-    receipt of a version that was trained without it.
+    receipt of a version that was trained without it, and a party that joined later signs no receipt
+    from before.
     """
 
     type: Literal["vfl-trust"] = "vfl-trust"
@@ -77,9 +86,7 @@ class TrustFile(JsonTable):
 
     def signers(self, version: int) -> frozenset[str]:
         """Return the parties that must sign the receipt that made version ``version``."""
-        return frozenset(
-            each.party for each in self.keys if each.until is None or version < each.until
-        )
+        return frozenset(each.party for each in self.keys if each.signs(version))
 
     def keys_of(self, party: str) -> list[PartyKey]:
         """Return the known keys of a party; none if the party is unknown."""

@@ -75,8 +75,8 @@ def audit_files(local: VerticalDesk, given: Sequence[bytes]) -> ModelAudit:
 
     Args:
         local: the party, with its data.
-        given: IDs to search for, besides those that the party knows: the IDs of its own requests
-            that were carried out, and the IDs of its data that its list of forgotten IDs has.
+        given: IDs to search for, besides those of the list of forgotten IDs that the party knows:
+            the IDs of its own requests that were carried out, and the IDs of its data.
 
     Raises:
         IntegrityError: the journal, the key file or the saved model is damaged.
@@ -100,13 +100,16 @@ def audit_files(local: VerticalDesk, given: Sequence[bytes]) -> ModelAudit:
 
 
 def _known_ids(local: VerticalDesk) -> Iterator[bytes]:
-    """The IDs of carried-out requests of this party, and forgotten IDs of its data."""
+    """The forgotten IDs among those of carried-out requests of this party and those of its data.
+
+    IDs that were readmitted since are not forgotten.
+    """
+    ids = [*local.party.holding.ids]
     for view in local.desk.requests():
         if view.state in CARRIED_OUT and not view.corrects:  # corrected rows stay
             subjects = local.subjects.of(view.id) or ()
-            yield from (each.id for each in subjects if each.found is SubjectClass.ALIGNED)
-    holding = local.party.holding
-    yield from (holding.ids[row] for row in local.forgotten.among(holding.ids))
+            ids += [each.id for each in subjects if each.found is SubjectClass.ALIGNED]
+    yield from (ids[row] for row in local.forgotten.among(ids))
 
 
 def _numbers(party: VerticalParty, rows: Index) -> dict[Trace, list[Tensor]]:

@@ -14,7 +14,7 @@ from kept_trio import KeptTrio, train_trio
 from safetensors.torch import save
 from three_parties import PARTIES
 from typer.testing import CliRunner, Result
-from unlearn_desk import Desk
+from unlearn_desk import Desk, known
 
 from configs.shipped import find_config
 from parties.cli.main import app
@@ -151,6 +151,22 @@ def test_audit_finds_nothing_at_any_party_after_a_request(
 def test_audit_knows_the_ids_without_a_list(after: KeptTrio) -> None:
     (line,) = [each for each in events(after, "audit") if each["event"] == "audit"]
     assert (line["ids"], line["rows"], line["found"]) == (3, 3, 0)
+
+
+def test_audit_does_not_search_for_a_person_who_was_readmitted(trio: KeptTrio) -> None:
+    desk = Desk(trio)
+    (identity,) = known(desk, 1)
+    desk.event("request", "--id", identity)
+    trio.carry_out()
+    assert events(trio, "audit")[-1]["ids"] == 1
+    for name in PARTIES:
+        desk.event("readmit", "--id", identity, "--reason", "contract", party=name)
+    trio.train()
+    last = events(trio, "audit")[-1]
+    assert (last["clean"], last["ids"]) == (True, 0)
+    (trio.folder / "asked.txt").write_text(identity)
+    found = found_in(trio, "--ids", trio.folder / "asked.txt")
+    assert [each["ID"] for each in found.values()] == [1]
 
 
 def test_audit_finds_ids_in_the_versions_of_a_model_that_did_not_forget(trio: KeptTrio) -> None:

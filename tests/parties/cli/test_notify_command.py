@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -12,12 +14,14 @@ import pytest
 from kept_trio import KeptTrio, train_trio
 from unlearn_desk import Desk, known
 
+from parties.cli.notify_actions import Informed
+from parties.common.errors import UsageProblem
 from parties.requests.events import EventKind, NotifiedBody
 from parties.requests.lifecycle import RequestState
 from parties.requests.receipts import FOLDER
 
 pytestmark = pytest.mark.slow  # a request is carried out
-TODAY = datetime.now(UTC).date()
+TODAY = datetime.now().astimezone().date()
 STANDING = '[settings.left.requests]\nrecipients = ["Acme Analytics", "Old Archive"]\n'
 ACME = ("--recipient", "Acme Analytics")
 ARCHIVE = ("--recipient", "Old Archive")
@@ -203,3 +207,37 @@ def test_damaged_receipt_is_refused_and_nothing_is_recorded(one: Certified) -> N
     path.write_bytes(path.read_bytes()[:-1])
     one.desk.refused(9, "is not valid", "notify", one.request, *ACME, *DONE)
     assert one.desk.events("notify", one.request)[0]["result"] == "open"
+
+
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Sets the local time zone, in the form of POSIX."""
+
+    def change(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield change
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("name", "hour", "today"),
+    [("NZST-12", 20, "2026-11-25"), ("UTC0", 20, "2026-11-24"), ("PST8", 3, "2026-11-23")],
+)
+def test_day_of_a_result_is_a_local_day(
+    certified: Certified, zone: Callable[[str], None], name: str, hour: int, today: str
+) -> None:
+    zone(name)
+    now = datetime(2026, 11, 24, hour, tzinfo=UTC)
+    view = replace(certified.desk.trio.view("left", certified.request), received_at=now)
+    day = datetime.fromisoformat(today)
+    assert Informed(requester=True).day(view, now) == today
+    assert Informed(requester=True, on=day).day(view, now) == today
+    tomorrow = Informed(requester=True, on=day + timedelta(days=1))
+    with pytest.raises(UsageProblem, match="lies in the future"):
+        tomorrow.day(view, now)
+    yesterday = Informed(requester=True, on=day - timedelta(days=1))
+    with pytest.raises(UsageProblem, match=f"before the request was received, {today}"):
+        yesterday.day(view, now)

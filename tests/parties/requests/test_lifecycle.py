@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -184,11 +184,32 @@ def test_party_takes_part_from_its_first_day_on(three: Federation) -> None:
     request = certified(three)
     events = three.journals["bank"].events()
     names = (*three.names, "club")
-    day = next(each.time for each in events if each.request == request)[:10]
-    for since, certified_without in (("9999-12-31", True), (day, False)):
-        rules = RequestRules(names, "bank", joined={"club": since})
+    day = date.fromisoformat(next(each.time for each in events if each.request == request)[:10])
+    for days, certified_without in ((1, True), (0, True), (-1, True), (-2, False)):
+        joined = {"club": (day + timedelta(days=days)).isoformat()}
+        rules = RequestRules(names, "bank", joined=joined)
         found = {each.id: each for each in requests_of(events, rules)}[request]
         assert (found.state is RequestState.CERTIFIED) is certified_without
+        assert "club" not in found.signatures
+        assert found.open is not certified_without
+        separate = requests_of(events, replace(rules, separate_persons=True))
+        assert (separate[0].state is RequestState.CERTIFIED) is certified_without
+
+
+def test_party_that_joined_today_takes_part_in_later_requests_of_the_day(three: Federation) -> None:
+    """The receipt of such a request needs its approval and its signature."""
+    request = running(three)
+    append(three, "bank", EventKind.VERIFIED, request, VerifiedBody(version=2))
+    append(three, "bank", EventKind.COMPLETED, request, CompletedBody(receipt=RECEIPT))
+    three.exchange()
+    rules = RequestRules(tuple(three.names), "bank", joined={"post": event_time(START)[:10]})
+    for name in ("bank", "shop", "post"):
+        (found,) = requests_of(three.journals["bank"].events(), rules)
+        assert found.state is RequestState.VERIFIED
+        append(three, name, EventKind.SIGNED, request, SignedBody(receipt=RECEIPT, signature="00"))
+        three.exchange()
+    (found,) = requests_of(three.journals["bank"].events(), rules)
+    assert found.state is RequestState.CERTIFIED
 
 
 def test_request_by_label_waits_for_its_rows(three: Federation) -> None:

@@ -1,9 +1,30 @@
 """What receipts say that all parties must build equally."""
 
-import pytest
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
 
-from parties.requests.events import StatedBody
-from parties.requests.receipts import _code_version
+import pytest
+from journals import Federation as Journals
+from journals import federation
+
+from parties.requests.events import (
+    CompletedBody,
+    EventBody,
+    EventKind,
+    IntroducedBody,
+    SignedBody,
+    StartedBody,
+    StatedBody,
+    VerifiedBody,
+    new_request_id,
+)
+from parties.requests.journal import RequestJournal
+from parties.requests.lifecycle import RequestRules, requests_of
+from parties.requests.receipts import TRUST, Federation, _code_version, build_receipt, write_trust
+from unlearning.guarantee import Guarantee
+from unlearning.receipts.keys import TrustFile, read_trust
+from unlearning.receipts.receipt import NO_HASH, Receipt
 
 
 def stated(**profile: str) -> StatedBody:
@@ -30,3 +51,97 @@ def test_receipt_names_the_oldest_version_that_a_party_states(
 
 def test_receipt_of_parties_that_state_no_version_names_none() -> None:
     assert _code_version([stated(threads="1")]) == "unknown"
+
+
+def built(journal: RequestJournal, made: Federation, rules: RequestRules) -> Receipt:
+    """The receipt of the only request of a journal."""
+    events = journal.events()
+    (view,) = requests_of(events, rules)
+    receipt = build_receipt(
+        made, view, {view.id: view}, events, dict.fromkeys(made.roles, "1" * 64)
+    )
+    assert receipt is not None
+    return receipt
+
+
+def test_events_that_only_the_hub_makes_do_not_count_from_another_party(tmp_path: Path) -> None:
+    """The other party sorts before the hub, so that its events would come first."""
+    roles = {"shop": "active", "bank": "passive"}
+    made = Federation("people", roles, "2" * 64, "3" * 64, 0.02)  # type: ignore[arg-type]
+    with federation(tmp_path, tuple(roles)) as both:
+        request = both.ask("bank")
+        both.exchange()
+        both.approve(request)
+        both.exchange()
+
+        def append(name: str, kind: EventKind, body: EventBody) -> None:
+            both.journals[name].append(kind, request, body)
+
+        start = StartedBody(batch=(request,), version=1, method="retrain")
+        append("shop", EventKind.STARTED, start)
+        append("shop", EventKind.VERIFIED, VerifiedBody(version=2))
+        for name in roles:
+            append(name, EventKind.STATED, stated())
+        both.exchange()
+        honest = built(both.journals["shop"], made, both.rules)
+        append("bank", EventKind.STARTED, start)
+        append("bank", EventKind.VERIFIED, VerifiedBody(version=2, guarantee="exact", level="full"))
+        append("bank", EventKind.COMPLETED, CompletedBody(receipt="ab" * 32))
+        both.exchange()
+        assert built(both.journals["shop"], made, both.rules) == honest
+    assert honest.prev_receipt_hash == NO_HASH
+    assert honest.guarantee.kind is Guarantee.HEURISTIC
+
+
+def introduce(made: Journals, name: str, key: str) -> None:
+    body = IntroducedBody(key=key, certificate="00", proof="00")
+    made.journals[name].append(EventKind.INTRODUCED, new_request_id(made.clock.now), body)
+
+
+def carry_out(made: Journals, version: int, *names: str) -> None:
+    """Let the hub and the parties ``names`` carry out a request that makes a version."""
+    hub, receipt = made.names[0], f"{version:064x}"
+    made.clock.now += timedelta(days=1)
+    request = made.ask(hub)
+    made.exchange()
+    made.approve(request, hub, *names)
+    made.exchange()
+    start = StartedBody(batch=(request,), version=version - 1, method="retrain")
+    made.journals[hub].append(EventKind.STARTED, request, start)
+    made.journals[hub].append(EventKind.VERIFIED, request, VerifiedBody(version=version))
+    made.journals[hub].append(EventKind.COMPLETED, request, CompletedBody(receipt=receipt))
+    for name in (hub, *names):
+        body = SignedBody(receipt=receipt, signature="00")
+        made.journals[name].append(EventKind.SIGNED, request, body)
+    made.exchange()
+
+
+def written(made: Journals, folder: Path, joined: str, left: Mapping[str, int]) -> TrustFile:
+    """The file of trusted keys of the hub, after ``post`` joined on the day ``joined``."""
+    events = made.journals[made.names[0]].events()
+    present = tuple(each for each in made.names if each not in left)
+    views = requests_of(events, RequestRules(present, made.names[0], joined={"post": joined}))
+    keys = {name: f"{at:064x}" for at, name in enumerate(made.names, 1)}
+    write_trust(folder, "people", keys, left, events, views)
+    return read_trust((folder / TRUST).read_bytes())
+
+
+def test_trust_file_has_all_keys_and_the_versions_that_each_party_signs(tmp_path: Path) -> None:
+    with federation(tmp_path) as three:
+        introduce(three, "shop", "c" * 64)  # an old key
+        introduce(three, "shop", f"{2:064x}")
+        carry_out(three, 2, "shop")
+        joined = (three.clock.now + timedelta(days=1)).date().isoformat()
+        assert written(three, tmp_path / "out", joined, {}).signers(3) == {"bank", "shop", "post"}
+        carry_out(three, 3, "shop", "post")
+        found = written(three, tmp_path / "out", joined, {})
+        later = written(three, tmp_path / "out", joined, {"post": 5})
+    assert [each.public.hex() for each in found.keys_of("shop")] == ["c" * 64, f"{2:064x}"]
+    assert {each.party: each.since for each in found.keys} == {
+        "bank": None,
+        "shop": None,
+        "post": 3,
+    }
+    assert found.signers(2) == {"bank", "shop"}
+    assert found.signers(3) == {"bank", "shop", "post"}
+    assert [("post" in later.signers(each)) for each in (2, 3, 4, 5)] == [False, True, True, False]

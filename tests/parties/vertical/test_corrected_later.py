@@ -11,7 +11,7 @@ import pytest
 import torch
 from corrections import submit_correction
 from kept_trio import KeptTrio, train_trio
-from three_parties import PARTIES
+from three_parties import PARTIES, party
 
 from parties.common.errors import StorageError
 from parties.requests.events import DecisionBody, EventKind, VerifiedBody
@@ -342,6 +342,26 @@ def test_training_uses_corrected_labels_where_the_data_has_others(trio: KeptTrio
     inverse = {row: each for each, row in rows.items()}
     for row, label in back.items():
         assert "abc"[int(now[by_id[inverse[row]]])] == label
+
+
+def test_corrected_label_of_a_class_that_is_gone_is_ignored_with_a_warning(trio: KeptTrio) -> None:
+    train, now = rows_of(trio, "train"), labels(trio)
+    of_a = [row for row in train if int(now[row]) == 0][:3]
+    place = {row: each for each, row in kept_rows(trio.models()["hub"]).items()}
+    correct(trio, {of_a[0]: "c", of_a[1]: "c", of_a[2]: "b"})
+    trio.carry_out()
+    table = trio.folder / "hub.csv"
+    table.write_text(table.read_text().replace(",c\n", ",a\n"))
+    trio.plan = {**trio.plan, "labels": {"classes": ["a", "b"]}}
+    events: list[dict[str, Any]] = []
+    us = party(trio.folder, "hub", trio.plan, events)
+    assert us.holding.labels is not None
+    found = {place[row]: int(us.holding.labels[us.holding.ids.index(place[row])]) for row in of_a}
+    assert [*found.values()] == [0, 0, 1]
+    (text,) = [each["text"] for each in events if "any more" in each.get("text", "")]
+    assert text.startswith("2 labels that requests have corrected are of the class 'c'")
+    assert not [each for each in found if each.decode() in text]
+    assert trio.train()
 
 
 def test_lost_labels_are_not_guessed(trio: KeptTrio) -> None:

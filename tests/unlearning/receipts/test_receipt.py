@@ -25,6 +25,7 @@ from sample_receipt import (
 from unlearning.guarantee import Guarantee
 from unlearning.receipts.canonical import canonical_bytes
 from unlearning.receipts.errors import ReceiptError
+from unlearning.receipts.faults import ExitCode, Fault
 from unlearning.receipts.keys import read_trust
 from unlearning.receipts.receipt import (
     LIMITS,
@@ -39,6 +40,7 @@ from unlearning.receipts.receipt import (
     with_signatures,
 )
 from unlearning.receipts.table import minute_text, number_text, table_of
+from unlearning.receipts.verify import verify
 
 
 def test_receipt_returns_from_its_bytes() -> None:
@@ -236,3 +238,24 @@ def test_trust_file_is_read_and_damage_is_named() -> None:
         read_trust(file.model_dump_json().replace(file.keys[0].public_key, "00").encode())
     with pytest.raises(ReceiptError, match="not JSON"):
         read_trust(b"")
+
+
+def test_party_signs_only_receipts_of_versions_since_it_joined() -> None:
+    keys = [
+        each.model_copy(update={"since": 7}) if each.party == "clinic" else each
+        for each in trust("bank", "clinic", "shop").keys
+    ]
+    file = trust(*PARTIES).model_copy(update={"keys": tuple(keys)})
+    assert [len(file.signers(each)) for each in (6, 7)] == [2, 3]
+    assert read_trust(canonical_bytes(file.to_json())) == file
+    without = signed(unsigned()).encode()  # of version 7
+    (found,) = verify(without, file).findings
+    assert found.fault is Fault.MISSING_PARTY
+    keys[1] = keys[1].model_copy(update={"since": 8})
+    later = file.model_copy(update={"keys": tuple(keys)})
+    assert verify(without, later).exit_code is ExitCode.VALID
+
+
+def test_trust_file_of_an_earlier_version_stays_the_same_bytes() -> None:
+    (first, *_) = trust(*PARTIES).to_json()["keys"]
+    assert first.keys() == {"party", "public_key"}
