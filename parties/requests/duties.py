@@ -394,8 +394,9 @@ class RequestDesk:
                 self._party.progress.warn("; ".join(lost_receipt(view, self._party.name)))
         else:
             # The receipt comes last: its file shows that nothing is left to write.
-            left = left_parties(self.requests(), self.rules.parties)
-            write_trust(folder, self._federation.name, self.keys.known, left)
+            events, views = self.journal.events(), self.requests()
+            left = left_parties(views, self.rules.parties)
+            write_trust(folder, self._federation.name, self.keys.known, left, events, views)
             self._expect_notifications(view)
             self._write_page(view, receipt)
             path = write_receipt(folder, receipt)

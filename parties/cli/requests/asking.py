@@ -324,7 +324,8 @@ def _check_terms(asked: Asked) -> None:
         raise UsageProblem(
             f"--ground {asked.ground[:40]} is unknown", f"give one of {', '.join(LegalBasis)}"
         )
-    if asked.received is not None and asked.received.replace(tzinfo=UTC) > datetime.now(UTC):
+    today = datetime.now().astimezone().date()  # a day of the local time zone
+    if asked.received is not None and asked.received.date() > today:
         raise UsageProblem("--received lies in the future", "give the day of receipt")
     if asked.identity_check and not all(asked.identity_check.partition("/")):
         raise UsageProblem(
@@ -363,7 +364,7 @@ def _content(
             if classes
             else "its labels are not one of several classes: name the rows by ID",
         )
-    received = now if asked.received is None else asked.received.replace(tzinfo=UTC)
+    received = now if asked.received is None else min(now, asked.received.replace(tzinfo=UTC))
     method, _, by = asked.identity_check.partition("/")
     check = IdentityCheck(method=method, date=f"{now:%Y-%m-%d}", by=by) if method else None
     return RequestedBody(

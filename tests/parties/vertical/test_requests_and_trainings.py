@@ -27,6 +27,8 @@ from parties.vertical.offline.local_desk import VerticalDesk
 from parties.vertical.offline.rollback import roll_back
 from parties.vertical.resume import CHECKPOINTS
 from parties.vertical.service.active import LEAST_ROWS
+from unlearning.receipts.keys import read_trust
+from unlearning.receipts.verify import verify
 
 FAST: dict[str, Any] = {
     "unlearning": {"method": "retrain-local", "retrains": 0, "compare": ()},
@@ -229,6 +231,19 @@ def test_a_request_erases_an_interrupted_training(trio: KeptTrio) -> None:
         for item in each["artefacts_destroyed"]
     }
     assert "unfinished-training" in destroyed
+
+
+def test_an_earlier_receipt_verifies_after_a_party_has_a_new_key(trio: KeptTrio) -> None:
+    first = trio.request("left", [3])
+    trio.carry_out()
+    trio.party("left").keys.destroy("signatures")
+    second = trio.request("left", [7])
+    trio.carry_out()
+    folder = trio.party("hub").state / "receipts"
+    trust = read_trust((folder / "trust.json").read_bytes())
+    for request in (first, second):
+        found = verify((folder / f"{request}.json").read_bytes(), trust)
+        assert (found.exit_code, found.findings) == (0, [])
 
 
 def test_rows_of_open_requests_are_not_predicted(trio: KeptTrio) -> None:
