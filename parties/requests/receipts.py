@@ -124,9 +124,8 @@ def build_receipt(
     batch = [views[each] for each in view.batch]
     version = view.version_after
     stated = _statements(events, batch, version)
-    if version is None or stated.keys() != set(federation.roles):
-        return None
-    if any(each.version_after != version for each in batch):
+    same = all(each.version_after == version for each in batch)
+    if version is None or stated.keys() != set(federation.roles) or not same:
         return None
     completed_at = max(event.time for event in stated.values())
     return Receipt(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -343,6 +344,22 @@ def test_request_with_wrong_options_is_refused(
     desk: Desk, options: tuple[str, ...], message: str
 ) -> None:
     desk.refused(2, message, "request", *options)
+
+
+def test_day_of_receipt_is_a_local_day_and_the_time_of_receipt_is_never_in_the_future(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "EAST-23:59")  # where it is tomorrow
+    time.tzset()
+    try:
+        today = datetime.now(UTC).astimezone().date()
+        words = ("request", "--id", known(desk, 1)[0], "--received")
+        desk.refused(2, "--received lies in the future", *words, today + timedelta(days=1))
+        request = desk.event(*words, today)["request"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert desk.trio.view("left", request).received_at <= datetime.now(UTC)
 
 
 def test_unknown_request_and_request_of_another_party_are_refused(desk: Desk) -> None:
