@@ -387,10 +387,13 @@ def _check_heads(receipt: Receipt, chains: _Chains) -> Iterator[FoundFault]:
 
 def _check_requests(receipt: Receipt, events: Sequence[ExportedEvent]) -> Iterator[FoundFault]:
     """Check the origin of each request, and that no later receipt replaced this one."""
+    hubs = {each.party for each in receipt.parties if each.role in ("active", "server")}
     for request in receipt.requests:
         of_request = [each for each in events if each.request == request.request_id]
         yield from _check_origin(request, of_request)
-        completed = [each for each in of_request if each.kind == "completed"]
+        completed = [
+            each for each in of_request if each.kind == "completed" and each.origin in hubs
+        ]
         if completed and receipt.digest not in [each.body.get("receipt") for each in completed]:
             yield FoundFault(
                 Fault.SUPERSEDED,

@@ -111,11 +111,11 @@ def journal() -> list[dict[str, Any]]:
     return [requested, *chain("bank", ("journaled", {}), ("started", {"batch": [REQUEST]}))]
 
 
-def journal_with_end(receipt_digest: str) -> list[dict[str, Any]]:
-    """The journal, and the event in which the bank names the receipt."""
-    bank = [each for each in journal() if each["origin"] == "bank"]
+def journal_with_end(receipt_digest: str, origin: str = "bank") -> list[dict[str, Any]]:
+    """The journal, and the event in which a party, by right the bank, names the receipt."""
+    own = [each for each in journal() if each["origin"] == origin]
     last = {
-        "origin": "bank", "seq": len(bank) + 1, "prev": event_digest(bank[-1]),
+        "origin": origin, "seq": len(own) + 1, "prev": event_digest(own[-1]),
         "time": "2027-03-01T10:00:00Z", "request": REQUEST, "kind": "completed",
         "body": {"receipt": receipt_digest},
     }  # fmt: skip

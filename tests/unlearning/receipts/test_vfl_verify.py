@@ -134,6 +134,13 @@ def test_superseded_receipt_has_exit_code_4(folder: Path) -> None:
     assert (code, "completed with another receipt" in output) == (4, True)
 
 
+def test_only_the_active_party_can_name_a_later_receipt(folder: Path) -> None:
+    passive = next(each for each in PARTIES if each != "bank")
+    events = journal_with_end(digest("another receipt"), passive)
+    (folder / "journal.jsonl").write_bytes(export(events))
+    assert run(folder, "--keys", "trust.json", "--journal", "journal.jsonl")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
