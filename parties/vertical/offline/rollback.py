@@ -86,10 +86,10 @@ def refuse_forgotten_rows(local: VerticalDesk, store: ModelStore, version: Store
             continue  # the list of forgotten IDs has its rows
         if view.rows is None:
             reason = f"the rows of the request {view.id} are not known yet"
-        elif view.rows and not same_run:
-            reason = f"the request {view.id} is open, and the version numbers its rows otherwise"
         elif rows := _known(view, present, set(live)):
             reason = f"it knows {rows} rows of the request {view.id} ({view.state.value})"
+        elif view.rows and not same_run:
+            reason = f"the request {view.id} is open, and the version numbers its rows otherwise"
     if reason:
         raise PolicyError(
             f"version {version.number} cannot be used again: {reason}",
