@@ -4,7 +4,7 @@ The party introduces the key of its events, acknowledges requests, and approves 
 is automatic.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from parties.common.atomic_file import make_folder
@@ -164,13 +164,16 @@ class RequestDesk:
         """Return the rows of a version, as common indices, that no prediction may use."""
         return frozen_rows(self.requests(), version)
 
-    def ready(self, window: timedelta, method: str, version: int) -> tuple[RequestView, ...]:
+    def ready(
+        self, window: timedelta, method: str, version: int, unfit: Container[str] = ()
+    ) -> tuple[RequestView, ...]:
         """Return the requests to carry out now by ``method``, from version ``version``.
 
         These are the requests of an interrupted batch; else those that the version does not know,
         because it comes from a backup that is older than they are; else those in quarantine, if
         another method put them there; else the requests whose window has ended. Requests that
-        forget rows come before those that correct labels, except in a restored version.
+        forget rows come before those that correct labels, except in a restored version. Requests
+        that are ``unfit``, by their IDs, are left out of what did not start yet.
 
         Raises:
             StorageError: the version is older than requests that a later training preceded.
@@ -188,6 +191,7 @@ class RequestDesk:
                     "restore a newer backup at all parties, or train again",
                 )
             return undone
+        views = [each for each in views if each.id not in unfit]
         held = [each for each in views if each.state is RequestState.QUARANTINED]
         retried = tuple(each for each in held if each.method != method)
         chosen = retried or ready_batch(views, self._party.now(), window)

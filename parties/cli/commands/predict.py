@@ -17,6 +17,7 @@ from parties.cli.options import (
     Format,
     FormatOption,
     HubOption,
+    MasterKeyOption,
     PartyOption,
     SetOption,
 )
@@ -51,6 +52,7 @@ class _Run:
     data: Path | None
     certificates: Path | None
     runs: Path
+    master_key: Path | None
     changes: list[str]
 
 
@@ -83,6 +85,7 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
             "training run."
         ),
     ] = Path("runs"),
+    master_key: MasterKeyOption,
     changes: SetOption = None,
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
@@ -101,7 +104,8 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
     """
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     run = _Run(
-        config, party, ids, out, http, force, hub, data, certificates, runs, changes or []
+        config, party, ids, out, http, force, hub, data, certificates, runs, master_key,
+        changes or [],
     )  # fmt: skip
     console.run(lambda: _predict(run, console))
 
@@ -192,7 +196,7 @@ def _set_up(
     from parties.session.setup import StartOptions
     from parties.vertical.prediction.setup import set_up_trained_party
 
-    options = StartOptions(run.runs, run.data, run.certificates)
+    options = StartOptions(run.runs, run.data, run.certificates, master_key=run.master_key)
     return set_up_trained_party(config, run.party, options, listener, ids)
 
 

@@ -85,13 +85,18 @@ def without_frozen_rows(party: VerticalParty) -> Holding:
 
     Raises:
         DataError: no row is left.
-        IntegrityError: the journal or the kept model is damaged.
+        IntegrityError: the journal or the kept model is damaged, or its keys are wrapped by a
+            master key that is not given.
     """
-    holding, store = party.holding, party_models(party)
-    version = present_version(store)
+    holding = party.holding
     with journal_of(party) as journal:
         events = [] if journal is None else journal.events()
-    rows = frozen_rows(requests_of(events, request_rules(party.agreement)), version)
+    views = requests_of(events, request_rules(party.agreement))
+    if not frozen_rows(views, 0):
+        return holding  # without requests, the kept model and its keys are not needed
+    store = party_models(party)
+    version = present_version(store)
+    rows = frozen_rows(views, version)
     ids = kept_ids(store, version) if rows else ()
     frozen = {ids[row] for row in rows if row < len(ids)}
     left = [at for at, each in enumerate(holding.ids) if each not in frozen]

@@ -165,8 +165,15 @@ class ActiveService:
             raise Quarantined(reason) from error
 
     def _ready(self, window: timedelta) -> tuple[RequestView, ...]:
-        """The requests to carry out now; they leave enough training rows together."""
-        views = self._desk.ready(window, self._method, present_version(self._store))
+        """The requests to carry out now, which leave enough training rows together."""
+        version, known = present_version(self._store), len(self._unfit)
+        views = self._desk.ready(window, self._method, version, self._unfit)
+        fitting = self._fitting(views)
+        # Others may be ready without those that do not fit.
+        return fitting if len(self._unfit) == known else self._ready(window)
+
+    def _fitting(self, views: Sequence[RequestView]) -> tuple[RequestView, ...]:
+        """Those of the requests that leave enough training rows together; warn of the others."""
         left, common = {*self._model.rows.train.tolist()}, len(self._model.state.features.rows)
         fitting: list[RequestView] = []
         for view in views:
@@ -177,7 +184,7 @@ class ActiveService:
             ):
                 left = rest
                 fitting.append(view)
-            elif view.id not in self._unfit:
+            else:
                 self._unfit.add(view.id)
                 self._party.progress.warn(
                     f"the request {view.id} is not carried out: it would leave {len(rest)} of "

@@ -1,7 +1,7 @@
 """Carrying out a batch of requests with the kept model: the method alone, then a new version."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -85,10 +85,17 @@ def carry_out_batch(
 
 
 def _earlier(store: ModelStore) -> Guarantee:
-    """The weakest guarantee of the requests that made the present version; exact without one."""
+    """The weakest guarantee of the requests that made the present version; exact without one.
+
+    A training that went on from another version may know rows that it was not trained on itself.
+    """
     newest = store.newest_version()
-    own = {} if newest is None or newest.version is None else newest.version.own
-    return Guarantee(own.get(WEAKEST, own.get("guarantee", EXACT.value)))
+    facts = None if newest is None else newest.version
+    if facts is None:
+        return EXACT
+    if facts.made_by == "training" and facts.parent is not None:
+        return Guarantee.HEURISTIC
+    return Guarantee(facts.own.get(WEAKEST, facts.own.get("guarantee", EXACT.value)))
 
 
 def _weakest(guarantees: Iterable[Guarantee]) -> Guarantee:
@@ -97,11 +104,12 @@ def _weakest(guarantees: Iterable[Guarantee]) -> Guarantee:
     return max(guarantees, key=kinds.index)
 
 
-def _unused(split_model: SplitModel, earlier: Guarantee, rows: Index) -> _Part:
+def _unused(split_model: SplitModel, earlier: Guarantee, rows: Index, name: str = "") -> _Part:
     """What is claimed for ``rows``, [rows], on which the present model was not trained.
 
     Earlier requests may have removed some of them, with a weaker guarantee. Validation rows may
-    have chosen the epoch. Call this before the rows are forgotten.
+    have chosen the epoch. Call this before the rows are forgotten. ``name`` begins the name of the
+    recorded step.
     """
     if split_model.agreement.training.patience is None:
         return _Part(earlier, changed=False)
@@ -109,7 +117,7 @@ def _unused(split_model: SplitModel, earlier: Guarantee, rows: Index) -> _Part:
     def validated() -> bool:
         return bool(np.isin(rows, split_model.rows.validation).any())
 
-    chose = split_model.once("validation rows among them", bool, validated)
+    chose = split_model.once(f"{name}validation rows among them", bool, validated)
     return _Part(Guarantee.HEURISTIC if chose else earlier, changed=False)
 
 
@@ -118,7 +126,7 @@ def _forget(
 ) -> _Part:
     """Forget the rows of requests; ``earlier``: the weakest guarantee of earlier requests."""
     asked = _rows(desk, batch)
-    part = _unused(split_model, earlier, asked)
+    part = unused = _unused(split_model, earlier, asked)
     present = asked[split_model.state.features.rows[asked] >= 0]
     # Recorded: after a crash in a later part of the batch, the rows are erased already.
     rows = np.array(split_model.once("rows to forget", list, present.tolist), np.int64)
@@ -126,6 +134,8 @@ def _forget(
         split_model.forget(rows, batch)
     if len(split_model.rows.forgotten):
         part = _change(split_model, batch)
+        if part.guarantee != EXACT and len(asked) > len(split_model.rows.forgotten):
+            part = replace(part, guarantee=_weakest([part.guarantee, unused.guarantee]))
     if len(rows):
         desk.forget_ids(split_model.state.features.ids(), batch)
         purge_request(split_model, "batch")
@@ -147,7 +157,7 @@ def _correct(
     split_model.correct(wanted.rows, learned, wanted.labels, batch)
     if not len(split_model.rows.forgotten):
         split_model.end_correction()
-        return _Part(earlier, changed=False)
+        return _unused(split_model, earlier, wanted.rows, "corrections ")
     part = _change(split_model, batch)
     purge_request(split_model, "corrections")
     return part
