@@ -96,11 +96,9 @@ def predict_command(  # noqa: PLR0913  a command has the options that it has
     (--out) or runs an HTTP service (--http). Passive parties answer the active party until the
     command of the active party ends. A prediction needs no labels.
 
-    Horizontal mode: a client has the whole model. The client predicts without the other parties and
-    writes a file (--out).
+    Horizontal mode: a client has the whole model, predicts alone, and writes a file (--out).
 
-    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage, 8
-    policy, 9 integrity.
+    Exit codes: 2 usage, 3 config, 4 data, 5 identity, 6 peer, 7 storage, 8 policy, 9 integrity.
     """
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
     run = _Run(

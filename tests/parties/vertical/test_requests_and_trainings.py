@@ -167,6 +167,16 @@ def test_a_request_that_leaves_too_few_rows_waits_and_blocks_no_other(trio: Kept
     assert found == {small: RequestState.CERTIFIED, large: RequestState.ALIGNED}
 
 
+def test_a_request_that_waits_does_not_hide_a_correction(trio: KeptTrio) -> None:
+    store = party_models(trio.party("hub"))
+    train = store.read(1).tensors["rows"]["train"].tolist()
+    large = trio.request("left", train[LEAST_ROWS - 1 :])
+    correction = trio.request("hub", kind="correction")
+    trio.carry_out()
+    found = {name: trio.view("hub", name).state for name in (correction, large)}
+    assert found == {correction: RequestState.CERTIFIED, large: RequestState.ALIGNED}
+
+
 def test_a_request_for_a_row_beyond_the_model_is_rejected(trio: KeptTrio) -> None:
     rows = len(known_ids(trio))
     request = trio.request("left", [rows])
