@@ -261,3 +261,10 @@ def test_rows_of_open_requests_are_not_predicted(trio: KeptTrio) -> None:
     assert ask(trio, "left", [person]).request
     found = predict_rows(trio.folder, [person, other], trio.plan)
     assert list(found.held) == [False, True]
+
+
+def test_predictions_need_no_keys_of_the_kept_model_without_requests(trio: KeptTrio) -> None:
+    person = known_ids(trio)[100]
+    for name in trio.names:
+        (trio.party(name).state / "keys.json").write_text("damaged")
+    assert list(predict_rows(trio.folder, [person], trio.plan).held) == [True]
