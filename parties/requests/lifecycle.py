@@ -426,7 +426,7 @@ def _judged(
 def _earlier_rules(
     events: Sequence[Event], asked: Event, rules: RequestRules
 ) -> Iterator[RequestRules]:
-    """Yield the rules before persons were separate, and before parties joined on the same day.
+    """Yield earlier rules: without separate persons, and without parties that joined later.
 
     A party that joined on the day of a request, or on the day before because the agreement has
     local dates, took no part in the request if it signed no receipt of it.

@@ -42,15 +42,15 @@ def federation_of(agreement: VerticalAgreement) -> Federation:
 def open_desk(party: VerticalParty, agreement: VerticalAgreement) -> RequestDesk:
     """Open the journal of requests of a vertical party."""
     rules, federation = request_rules(agreement), federation_of(agreement)
-    settings = party.settings.requests
+    settings, row_ids = party.settings.requests, PresentIds(party)
     return RequestDesk(
         party,
         rules,
         federation,
         automatic=settings.policy == "automatic",
         recipients=settings.recipients,
-        refusal=partial(_refusal, party),
-        row_ids=PresentIds(party),
+        refusal=partial(_refusal, party, row_ids),
+        row_ids=row_ids,
     )
 
 
@@ -88,9 +88,9 @@ def why_not_corrected(agreement: VerticalAgreement) -> str:
     return "" if settings is None else settings.why_not_corrected()
 
 
-def _refusal(party: VerticalParty, view: RequestView) -> str:
+def _refusal(party: VerticalParty, row_ids: PresentIds, view: RequestView) -> str:
     """Why a party refuses a request by its policy; empty if it does not."""
-    agreement, common = party.agreement, len(PresentIds(party)())
+    agreement, common = party.agreement, len(row_ids())
     if common and view.rows and view.rows[-1] >= common:
         return f"it names row {view.rows[-1]}, but the model has {common} rows"
     if not view.corrects:

@@ -85,9 +85,9 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
 
 
 def _erase_unfinished_training(party: VerticalParty) -> list[StoredItem]:
-    """Erase the checkpoints and the intersection of an interrupted training, which know the rows.
+    """Erase the checkpoints and the intersection of an interrupted training; return what existed.
 
-    The same training begins anew, without the rows.
+    Both contain the forgotten rows. If the training is started again, it begins anew without them.
     """
     found = []
     for folder, name, kind in (

@@ -170,7 +170,7 @@ def mimir_checks(results: Results) -> Iterator[ReproductionCheck]:
 
 
 def _order_check(results: Results) -> ReproductionCheck:
-    """The number of pairs of clients in which D_r of Mimir is at least FedMM's: three or four."""
+    """Mimir is at least as accurate as FedMM on D_r, in three or four of four pairs of clients."""
     signs = []
     for place in SPARSE:
         own, other = (_series(results, place, each, BY_STAYING[0]) for each in ("mimir", "fedmm"))
