@@ -8,7 +8,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses
 
 .PHONY: demo test test-all test-rest lint format-check types tests bench bench-peers house docs pictures proto format hooks clean
 
-demo: $(INSTALLED)  ## three organisations train, forget and compare; the day after, customers ask to be forgotten
+demo: $(INSTALLED)  ## three organisations train, forget and compare; a month later, customers ask to be forgotten
 	rm -rf runs/demo
 	$(BIN)/vfl demo
 
