@@ -16,7 +16,7 @@ from configs.federated import FederatedAgreement, RequestBase
 from parties.common.errors import PolicyError, StorageError
 from parties.horizontal.engine.party import FederatedContext
 from parties.horizontal.party import FederatedParty
-from parties.requests.events import event_time
+from parties.requests.events import ReadmittedBody, StatedBody, event_time
 from parties.requests.journal import RequestJournal
 from parties.requests.lifecycle import RequestView
 from parties.requests.subjects import ForgottenList, SubjectStore, named_ids
@@ -150,24 +150,18 @@ def listed_rows(
 
     The IDs of a request by list are in the private record of the client. The rows of a request that
     was carried out are on the client's list of forgotten IDs, so that they are recognised after the
-    client's file has changed. Other requests are absent: their rows are selected by class and
-    fraction.
+    client's file has changed; IDs that the client has accepted again are absent. Other requests are
+    absent: their rows are selected by class and fraction.
 
     Raises:
         StorageError: the client has no record of a request by list.
     """
+    known = None if journal is None else _KnownRows(party, journal)
     found = dict[str, Container[bytes]]()
     for each in requests:
         if each.client not in (None, party.name):
             continue
-        ids = None
-        if journal is not None:
-            forgotten, asked = ForgottenList(journal.database, party.keys), request_id(each.name)
-            ids = (
-                named_ids(asked, SubjectStore(journal, party.keys), forgotten)
-                if each.has_list
-                else forgotten.of(asked)
-            )
+        ids = None if known is None else known.of(each)
         if ids is not None:
             found[each.name] = ids
         elif each.has_list:
@@ -176,6 +170,33 @@ def listed_rows(
                 "give the same list to vfl unlearn request again, or restore a newer backup",
             )
     return found
+
+
+class _KnownRows:
+    """The IDs of the rows of requests that a client knows: its records, its forgotten list."""
+
+    def __init__(self, party: FederatedContext, journal: RequestJournal) -> None:
+        self._subjects = SubjectStore(journal, party.keys)
+        self._forgotten = ForgottenList(journal.database, party.keys)
+        own = [each for each in journal.events() if each.origin == party.name]
+        self._stated = {each.request for each in own if isinstance(each.body, StatedBody)}
+        self._readmitted = {each.request for each in own if isinstance(each.body, ReadmittedBody)}
+
+    def of(self, request: RequestBase) -> Container[bytes] | None:
+        """The IDs of a request; None if the client knows none.
+
+        Without readmitted IDs the record of a list counts alone: a restored backup may have an
+        older list of forgotten IDs.
+        """
+        name, forgotten = request_id(request.name), self._forgotten
+        if not request.has_list:
+            none_left = frozenset[bytes]() if name in self._readmitted else None
+            return forgotten.of(name) or none_left
+        found = named_ids(name, self._subjects, forgotten)
+        if isinstance(found, frozenset) and name in self._stated and self._readmitted:
+            ids = [*found]
+            return frozenset(ids[at] for at in forgotten.among(ids))
+        return found
 
 
 def with_requests(

@@ -100,3 +100,26 @@ def test_a_request_that_names_no_row_is_certified_and_changes_nothing(tables: Ke
     tables.carry_out()
     assert tables.view(SERVER, tables.out, other).state is RequestState.CERTIFIED
     assert tables.digests() != known
+
+
+@pytest.mark.parametrize("by_list", [False, True])
+def test_readmitted_rows_are_used_again(tables: KeptClients, by_list: bool) -> None:
+    before = training_ids(tables)
+    if by_list:
+        listed = sorted(each.decode() for each in before)[:3]
+        tables.ask_list("elm", tables.out, "--ids", listed)
+    else:
+        tables.ask("elm", tables.out, fraction="0.1")
+    tables.carry_out()
+    gone = sorted(before - used_ids(tables))
+    assert len(gone) >= 3
+
+    readmit(tables, gone[:1])
+    assert used_ids(tables) == before - {*gone[1:]}
+    readmit(tables, gone[1:])
+    assert used_ids(tables) == before
+
+
+def readmit(federation: KeptClients, ids: Sequence[bytes]) -> None:
+    with federation.local("elm", federation.out) as local:
+        assert local.forgotten.readmit(local.desk.journal, ids, "contract") == len(ids)
