@@ -8,7 +8,7 @@ from structure.source import Culprit, Definition, Source
 MOST_DUPLICATES = 20
 # Names that may be defined more than once, and why.
 REASONS: Mapping[str, str] = {
-    "Run": "a finished run for users in vfl.py, where the protocol that methods run on is not seen",
+    "Run": "a finished run for users of vfl, where the protocol that methods run on is not seen",
 }
 
 

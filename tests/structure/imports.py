@@ -15,6 +15,7 @@ LAYERS: Sequence[Sequence[str]] = (
     ("language",),
     ("doctor", "web", "experiments"),
     ("cli",),
+    ("python",),
 )
 MOST_LAYERS, MOST_FILES, LONGEST_CHAIN = 9, 12, 24
 LOOSE = {"parties/__init__.py", "parties/__main__.py"}

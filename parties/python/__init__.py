@@ -1,0 +1,1 @@
+"""Python interface: runs and estimators, which the module ``vfl`` offers."""
