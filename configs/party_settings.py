@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from configs.address import checked_address, checked_target
 from configs.requests import PartyRequestSettings
-from configs.table import ConfigTable, PathText, Pin
+from configs.table import ConfigTable, Name, PathText, Pin
 
 # Device of a model; a GPU needs a CUDA build of torch.
 Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$")]
@@ -27,6 +27,9 @@ class PartySettingsBase(ConfigTable):
     denied: tuple[Pin, ...] = ()  # pins of revoked keys
     # File with more pins of revoked keys, one per line; the file is read again after a change.
     denied_file: PathText | None = None
+    # By party, the pins of keys that it had before: they confirm old events of the journal of
+    # requests, and no connection.
+    former: dict[Name, tuple[Pin, ...]] = Field(default={})
     strict: bool = False  # whether warnings about keys and certificates are errors
     threads: Annotated[int, Field(ge=1, le=1024)] = 1  # number of threads for computation
     requests: PartyRequestSettings = PartyRequestSettings()

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
 from time import sleep
-from typing import TypeGuard, cast
+from typing import TypeGuard
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -61,6 +61,9 @@ class Trust:
     denied: frozenset[str] = frozenset()  # pins of keys that are no longer trusted
     # A file with more pins of denied keys, read again when the file changes.
     denied_file: DenyList | None = None
+    # Per party, the pins of keys that it had before: they confirm what it signed then, and no
+    # connection.
+    former: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def denied_now(self) -> frozenset[str]:
         """Return the pins of all denied keys, including those in the file of denied keys.
@@ -94,6 +97,22 @@ class Trust:
                 f"new pin to parties.{name}.pins at every party, and remove the old one later",
             )
         return name
+
+    def check_past(self, certificate: x509.Certificate, time: datetime) -> str:
+        """Return the party that ``certificate`` named at ``time``, for what it signed then.
+
+        The key may be one that the party had before. Then its pin says whose key it is: another
+        authority may have issued the certificate, and the key may be denied by now.
+
+        Raises:
+            IdentityError: the certificate breaks a rule, and its key is not a former key.
+        """
+        pin = fingerprint(certificate)
+        if any(pin in pins for pins in self.former.values()):
+            name = self._party(certificate)
+            if pin in self.former.get(name, ()):
+                return name
+        return self.check(certificate, time)
 
     def _party(self, certificate: x509.Certificate) -> str:
         names = _alternative_names(certificate)
@@ -264,9 +283,17 @@ class Identity:
 
 
 def verify_signature(
-    trust: Trust, der: bytes, signature: bytes, now: datetime, purpose: str, *parts: bytes
+    trust: Trust,
+    der: bytes,
+    signature: bytes,
+    now: datetime,
+    purpose: str,
+    *parts: bytes,
+    past: bool = False,
 ) -> str:
     """Verify the signature of ``purpose`` and ``parts``; return the party in certificate ``der``.
+
+    With ``past``, the signature was made at ``now``, maybe with a key that the party had before.
 
     Raises:
         IdentityError: the certificate breaks a rule, or the signature was not made with the
@@ -276,8 +303,10 @@ def verify_signature(
         certificate = x509.load_der_x509_certificate(der)
     except (ValueError, x509.InvalidVersion) as error:
         raise IdentityError("a message has no valid DER certificate") from error
-    name = trust.check(certificate, now)
-    key = cast(ec.EllipticCurvePublicKey, certificate.public_key())  # check() allows P-256 only
+    name = (trust.check_past if past else trust.check)(certificate, now)
+    key = certificate.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey):  # of a former key: check() allows P-256 only
+        raise IdentityError(f"the key of {name} is not one of an elliptic curve")
     try:
         key.verify(signature, signed_bytes(purpose, parts), ec.ECDSA(hashes.SHA256()))
     except InvalidSignature as error:

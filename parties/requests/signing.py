@@ -93,7 +93,14 @@ class EventKeys:
         """The introduced key, which the certificate of ``origin`` confirmed at ``time``."""
         key = bytes.fromhex(body.key)
         der, proof = bytes.fromhex(body.certificate), bytes.fromhex(body.proof)
-        signer = verify_signature(self._party.trust, der, proof, time, _PURPOSE, key)
+        try:
+            signer = verify_signature(self._party.trust, der, proof, time, _PURPOSE, key, past=True)
+        except IdentityError as error:
+            raise IdentityError(
+                f"the key of {origin} of {time:%Y-%m-%d} is not trusted: {error}",
+                f"if {origin} had another key or certificate then, add the pin of that key to "
+                f"former.{origin} in the settings of this party; vfl certs fingerprint prints it",
+            ) from error
         if signer != origin:
             raise IdentityError(f"{signer} signed the key of {origin}; expected {origin}")
         return body.key

@@ -1,7 +1,7 @@
 """Identity of a party: its key, certificates, pins and denied keys, checked before data is read."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,6 +46,7 @@ def load_identity(
     }
     denied_file = beside / settings.denied_file if settings.denied_file else None
     trusted = make_trust(keyring, agreement.federation, pins, settings.denied, denied_file)
+    trusted = replace(trusted, former=settings.former)
     certificate = keyring.identity.certificate
     named = trusted.check(certificate, now)
     if named != name:

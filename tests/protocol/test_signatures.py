@@ -1,5 +1,6 @@
 """Signatures are valid for one signer, one purpose and exact parts only."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from forge import NOW, Leaf, authority
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.credentials import Identity, Trust, signed_bytes, verify_signature
+from protocol.credentials import Identity, Trust, fingerprint, signed_bytes, verify_signature
 from protocol.errors import IdentityError
 from protocol.keyring import Keyring, make_authority, read_keyring
 
@@ -131,3 +132,36 @@ def test_signature_of_a_stranger_is_refused(trust: Trust, tmp_path: Path) -> Non
     stranger = Identity("bank", leaf, key)  # type: ignore[arg-type]
     with pytest.raises(IdentityError, match="not issued by the authority"):
         check(trust, stranger.der, stranger.sign("welcome", *PARTS), "welcome", *PARTS)
+
+
+def test_a_former_key_confirms_what_its_party_signed_and_nothing_else(
+    keyring: Keyring, trust: Trust, tmp_path: Path
+) -> None:
+    make_authority(tmp_path / "other", "trial")
+    leaf, key = Leaf(uris=["spiffe://trial/party/shop"]).issue(authority(tmp_path / "other"))
+    old = Identity("shop", leaf, key)  # type: ignore[arg-type]
+    pin, signature = fingerprint(leaf), old.sign("event-key", *PARTS)
+    pins = {"shop": [fingerprint(keyring.identity.certificate)]}
+    knows = replace(trust, pins=pins, denied=frozenset([pin]), former={"shop": [pin]})
+
+    def past(trust: Trust, signed: bytes = signature) -> str:
+        return verify_signature(trust, old.der, signed, NOW, "event-key", *PARTS, past=True)
+
+    assert past(knows) == "shop"
+    with pytest.raises(IdentityError, match="is invalid"):
+        past(knows, keyring.identity.sign("event-key", *PARTS))
+    for other in (replace(knows, former={}), replace(knows, former={"bank": [pin]})):
+        with pytest.raises(IdentityError, match="not issued by the authority"):
+            past(other)
+    with pytest.raises(IdentityError, match="not issued by the authority"):
+        check(knows, old.der, signature, "event-key", *PARTS)
+
+
+def test_a_former_key_does_not_confirm_another_party(trust: Trust, tmp_path: Path) -> None:
+    make_authority(tmp_path / "other", "trial")
+    leaf, key = Leaf(uris=["spiffe://trial/party/bank"]).issue(authority(tmp_path / "other"))
+    thief = Identity("bank", leaf, key)  # type: ignore[arg-type]
+    knows = replace(trust, former={"shop": [fingerprint(leaf)]})
+    signature = thief.sign("event-key", *PARTS)
+    with pytest.raises(IdentityError, match="not issued by the authority"):
+        verify_signature(knows, thief.der, signature, NOW, "event-key", *PARTS, past=True)

@@ -141,8 +141,9 @@ def import_journal(place: Place, path: Path, key: Path | None, console: Console)
         except (ValueError, RemoteProtocolError, IdentityError) as error:
             raise IntegrityError(
                 f"{path} cannot be imported: {error}",
-                "name an unchanged file of vfl unlearn export --journal, or of vfl leave, of this "
-                "federation",
+                (isinstance(error, IdentityError) and error.hint)
+                or "name an unchanged file of vfl unlearn export --journal, or of vfl leave, of "
+                "this federation",
             ) from error
         new = sum(local.desk.journal.counts().values()) - before
         requests = len(local.desk.requests())
