@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from hmac import compare_digest
+from math import inf
 from time import monotonic
 
 from protocol import vfl_pb2
@@ -23,6 +24,7 @@ from protocol.envelope import (
 from protocol.errors import (
     Aborted,
     Equivocation,
+    IdentityError,
     LocalProtocolError,
     PeerSilent,
     ProtocolError,
@@ -79,6 +81,10 @@ class Channel:
     _next_envelope: vfl_pb2.Envelope | None = None
     # Positions of the requests whose embeddings have not arrived yet.
     _requested: deque[vfl_pb2.Place] = field(default_factory=deque)
+    # Checks that the peer is still trusted; the time in seconds between two calls, and of the next.
+    _check_peer: Callable[[], object] = field(default=lambda: None, repr=False)
+    _check_every: float = inf
+    _next_check: float = inf
 
     def __post_init__(self) -> None:
         if self.line.peer not in (None, self.terms.peer):
@@ -212,6 +218,15 @@ class Channel:
         with suppress(ProtocolError):
             self.send(vfl_pb2.Abort(code=code, reason=reason), timeout=1.0)
 
+    def keep_checking(self, check: Callable[[], object], seconds: float) -> None:
+        """Call ``check`` when messages arrive, at most every ``seconds`` s.
+
+        ``check`` raises ``IdentityError`` if the peer is no longer trusted. Then the connection is
+        cut, and ``receive`` raises the error.
+        """
+        self._check_peer, self._check_every = check, seconds
+        self._next_check = monotonic() + seconds
+
     def close(self) -> None:
         """Stop sending; messages that were sent still arrive."""
         self.line.close()
@@ -242,6 +257,13 @@ class Channel:
 
     def _receive_frame(self, digest: FrameDigest, timeout: float) -> bytes:
         frame = self.line.receive(timeout)
+        if monotonic() > self._next_check:
+            self._next_check = monotonic() + self._check_every
+            try:
+                self._check_peer()
+            except IdentityError:
+                self.cut()
+                raise
         digest.add(frame)
         return frame
 

@@ -10,6 +10,8 @@ from math import inf
 from time import monotonic, sleep
 from typing import Protocol, TypeAlias
 
+from cryptography.x509 import load_der_x509_certificate
+
 from configs.config_file import agreement_differences
 from configs.errors import ConfigError
 from parties import __version__
@@ -33,6 +35,7 @@ from protocol.message import Message
 from protocol.phases import Side
 
 CLOCK_WARNING, CLOCK_LIMIT = 5.0, 300.0  # seconds
+RECHECK_SECONDS = 5.0  # time between two checks of the hub's certificate at a spoke
 WELCOME_SECONDS = 150.0  # how long a spoke waits for Welcome before it sends a new Hello
 NONCE = 32  # bytes
 BRIEFLY = 0.1  # seconds that a hub waits for a spoke before it does something else
@@ -192,6 +195,8 @@ def _accept(
         raise IdentityError(
             f"the Welcome was signed by {signer}; expected the signature of {channel.terms.peer}"
         )
+    hub = load_der_x509_certificate(welcome.certificate)
+    channel.keep_checking(lambda: party.trust.check(hub, party.now()), RECHECK_SECONDS)
     signature = party.keyring.identity.sign("accept", *signed)
     channel.send(vfl_pb2.Accept(certificate=party.keyring.identity.der, signature=signature))
 
