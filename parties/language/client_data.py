@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from configs.language import DealtTexts, LanguageAgreement, TextRequest, TextsAtOne
 from configs.language_party_settings import JsonlTexts, LanguageClientSettings, MuseTexts, TofuTexts
 from parties.common.errors import DataError
-from parties.common.shared_randomness import Index, derive_key, permutation
+from parties.common.shared_randomness import Index, derive_key, id_fractions, permutation
 from parties.horizontal.local.rows import indices_of
 from parties.language.engine.text_dataset import TextDataset, held_out_count
 from parties.language.texts.encoding import EncodedText, TextEncoder
@@ -124,7 +124,7 @@ def build_text_dataset(
     public: list[EncodedText],
 ) -> TextDataset:
     """Encode one client's texts, and hold some unflagged texts out from training."""
-    held = _held_out(agreement, client, share)
+    held = _held_out(agreement, client, corpus, share)
     trained = np.setdiff1d(np.arange(len(share.rows)), held)
     flags: NDArray[np.bool_] = share.forget[trained]
     texts = [corpus.records[at] for at in share.rows]
@@ -144,7 +144,7 @@ def build_text_dataset(
 def own_texts(agreement: LanguageAgreement, client: str, corpus: TextCorpus) -> list[OwnText]:
     """Return the texts of a client, by number."""
     share = partition_corpus(agreement, corpus)[client]
-    held = set(_held_out(agreement, client, share).tolist())
+    held = set(_held_out(agreement, client, corpus, share).tolist())
     places = corpus.places or range(len(corpus.records))
     return [
         OwnText(places[row], text_id(corpus.records[row]), at not in held)
@@ -157,11 +157,26 @@ def text_id(record: TextRecord) -> bytes:
     return record_digest(record).hex().encode()
 
 
-def _held_out(agreement: LanguageAgreement, client: str, share: TextShare) -> Index:
-    """Ascending positions in the share of a client's texts that no model is trained on, [held]."""
-    order = permutation(derive_key(agreement.seed, "held", client), len(share.rows))
-    unflagged = order[~share.forget[order]]
-    return np.sort(unflagged[: held_out_count(agreement.test_share, len(unflagged))])
+def _held_out(
+    agreement: LanguageAgreement, client: str, corpus: TextCorpus, share: TextShare
+) -> Index:
+    """Ascending positions in the share of a client's texts that no model is trained on, [held].
+
+    The content of a text in a client's own file decides whether the text is held out, so that this
+    does not change with the other texts of the file, and is the same for texts with the same
+    content.
+    """
+    key = derive_key(agreement.seed, "held", client)
+    if isinstance(agreement.partition, DealtTexts | TextsAtOne):
+        order = permutation(key, len(share.rows))
+        unflagged = order[~share.forget[order]]
+        return np.sort(unflagged[: held_out_count(agreement.test_share, len(unflagged))])
+    unflagged = np.flatnonzero(~share.forget)
+    drawn = id_fractions(key, [text_id(corpus.records[share.rows[at]]) for at in unflagged])
+    least, most = drawn.min(initial=1.0), drawn.max(initial=0.0)
+    # At least one text is held out, if there are two with different contents, and at least one not.
+    chosen = (drawn < max(agreement.test_share, np.nextafter(least, 1.0))) & (drawn < most)
+    return unflagged[chosen & (agreement.test_share > 0)]
 
 
 def _training_rows(

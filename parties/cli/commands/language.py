@@ -114,9 +114,10 @@ def language_hashes_command(
     output: FormatOption = Format.TEXT,
     debug: DebugOption = False,
 ) -> None:
-    """Print number and content hash of each text of a client, and whether models train on it.
+    """Print number and content hash of each text of a client, and whether it is held out.
 
-    The hash is SHA-256 of the normalised text (docs/llm.md). No text is printed.
+    The hash is SHA-256 of the normalised text (docs/llm.md). No text is printed. Texts that were
+    forgotten, but are still in the file, are printed like others.
     """
     console = Console(party, json_lines=output is Format.JSON, debug=debug)
 

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from transformers import PreTrainedTokenizerFast
 from typer.testing import CliRunner
 
+from configs.language import LanguageAgreement
 from parties.cli.main import app
 from parties.cli.modes import read_runnable
 from parties.horizontal.client import _store_of
@@ -18,6 +19,7 @@ from parties.horizontal.service.kept_model import federated_models
 from parties.language.client_data import (
     TextCorpus,
     build_text_dataset,
+    own_texts,
     partition_corpus,
     requested_text_rows,
     text_id,
@@ -211,3 +213,25 @@ def _rows_alone(agreement, record, encoder):  # type: ignore[no-untyped-def]
     corpus = TextCorpus([record], 0)
     share = partition_corpus(agreement, corpus)["pier"]
     return build_text_dataset(agreement, "pier", corpus, share, encoder, []).rows
+
+
+def test_other_texts_of_the_file_do_not_change_which_are_held_out(tmp_path: Path) -> None:
+    agreement = read_runnable(write_kept_ferries(tmp_path).config, [], "pier").agreement
+    assert isinstance(agreement, LanguageAgreement)
+    texts = [QuestionAnswer(question=f"Where is boat {at}?", answer="Away.") for at in range(60)]
+
+    def held_out(*records: TextRecord) -> set[bytes]:
+        found = own_texts(agreement, "pier", TextCorpus(records, 0))
+        assert len({(each.id, each.trained) for each in found}) == len({e.id for e in found})
+        return {each.id for each in found if not each.trained}
+
+    before = held_out(*texts)
+    assert 4 < len(before) < 24, "about a fifth"
+    left = texts[5:]
+    assert held_out(*left[::-1]) == before & {text_id(each) for each in left}, "fewer, reversed"
+    assert held_out(*texts, *texts) == before, "each twice"
+    later = [QuestionAnswer(question=f"Where is ship {at}?", answer="Here.") for at in range(9)]
+    assert held_out(*later, *texts) & {text_id(each) for each in texts} == before, "more"
+    for at in range(59):
+        assert len(held_out(*texts[at : at + 2])) == 1, "one of two"
+    assert held_out(texts[0]) == set()
