@@ -23,10 +23,17 @@ from parties.common.errors import StorageError
 from protocol.certificate_request import read_pin, request_certificate, sign_request
 from protocol.credentials import Trust, fingerprint
 from protocol.errors import IdentityError
-from protocol.keyring import AUTHORITY, AUTHORITY_KEY, make_authority, read_certificate_file
+from protocol.keyring import (
+    AUTHORITY,
+    AUTHORITY_KEY,
+    complete_authority,
+    make_authority,
+    read_certificate_file,
+)
 from protocol.pairing.exchange import PairingAnswer, PairingRefused, PairingRequest
 from protocol.pairing.service import PairingServer, request_pairing
 
+_AUTHORITY_DAYS = 1825  # days until the certificate of a new authority ends
 _SHOWN = 3  # differences of two agreements in a message
 
 
@@ -126,8 +133,10 @@ def _own_certificate(place: PairingPlace, authority: Path) -> str:
     """Make the hub's key and certificate, and the authority if it is absent; return the pin."""
     federation, party, folder = place.agreement.federation, place.party, place.certificates
     with writing_into(authority):
-        if not (authority / AUTHORITY_KEY).exists():
-            make_authority(authority, federation, days=1825)
+        if (authority / AUTHORITY_KEY).exists():
+            complete_authority(authority, federation, folder / AUTHORITY, _AUTHORITY_DAYS)
+        else:
+            make_authority(authority, federation, _AUTHORITY_DAYS)
     with writing_into(folder):
         pin = request_certificate(folder, federation, party)
         signed = sign_request(authority, federation, party, folder / f"{party}.csr")

@@ -18,6 +18,7 @@ from parties.common.errors import PartyError
 from parties.session.identity import load_identity
 from protocol.credentials import fingerprint
 from protocol.errors import IdentityError, ProtocolError
+from protocol.keyring import make_authority
 
 AGREEMENT = """\
 # the same file at all parties
@@ -175,6 +176,34 @@ def test_another_authority_is_not_replaced(federation: _Federation) -> None:
     authority = federation.home / "bank" / "authority"
     with pytest.raises(IdentityError, match="is the certificate of another authority"):
         pair_as_hub(federation.place("bank"), CODES, authority, lambda *_: None)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_an_authority_without_its_certificate_is_completed(
+    federation: _Federation, *, paired: bool
+) -> None:
+    authority = federation.home / "bank" / "authority"
+    if paired:
+        assert federation.pair() == {}
+    else:
+        make_authority(authority, "people")
+    before = (authority / "ca.pem").read_bytes()
+    (authority / "ca.pem").unlink()  # as after an interruption
+    key = (authority / "ca.key").read_bytes()
+    assert federation.pair() == {}
+    assert (authority / "ca.key").read_bytes() == key
+    assert ((authority / "ca.pem").read_bytes() == before) is paired
+    roots = {path.read_bytes() for path in federation.home.rglob("ca.pem")}
+    assert roots == {(authority / "ca.pem").read_bytes()}
+
+
+def test_an_authority_without_its_key_is_not_replaced(federation: _Federation) -> None:
+    assert federation.pair() == {}
+    authority = federation.home / "bank" / "authority"
+    (authority / "ca.key").unlink()  # kept elsewhere
+    with pytest.raises(IdentityError, match=r"ca\.pem already exists and is not overwritten"):
+        pair_as_hub(federation.place("bank"), CODES, authority, lambda *_: None)
+    assert [path.name for path in authority.iterdir()] == ["ca.pem"]
 
 
 def _pair(*options: object) -> str:
