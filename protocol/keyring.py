@@ -127,8 +127,47 @@ def _check_private(path: Path, state: os.stat_result) -> None:
 
 
 def make_authority(folder: Path, federation: str, days: int = 365) -> None:
-    """Write ``ca.pem`` and ``ca.key`` of a new authority; existing files are not overwritten."""
+    """Write ``ca.key`` and ``ca.pem`` of a new authority.
+
+    Raises:
+        IdentityError: one of the files exists already; nothing is written.
+    """
+    for path in (folder / AUTHORITY_KEY, folder / AUTHORITY):
+        if path.exists():
+            raise _existing(path)
     key = make_party_key()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_new_file(folder / AUTHORITY_KEY, private_key_pem(key), 0o600)
+    _write_authority(folder, key, federation, days)
+
+
+def complete_authority(folder: Path, federation: str, copy: Path, days: int = 365) -> None:
+    """Write ``ca.pem`` beside ``ca.key``, if an interruption left the key alone.
+
+    Args:
+        folder: folder of the authority.
+        federation: name of the federation.
+        copy: a file that may be a copy of ``ca.pem``; it is used if it has the key of the authority
+            and else a new certificate is made for this key.
+        days: days until a new certificate ends.
+
+    Raises:
+        IdentityError: a file cannot be read, or is not what its name says.
+    """
+    if (folder / AUTHORITY).exists():
+        return
+    key = _authority_key(folder)
+    if copy.exists():
+        known = _parsed(x509.load_pem_x509_certificate, copy)
+        if known.public_key() == key.public_key():
+            write_new_file(folder / AUTHORITY, read_certificate_file(copy), 0o644)
+            return
+    _write_authority(folder, key, federation, days)
+
+
+def _write_authority(
+    folder: Path, key: ec.EllipticCurvePrivateKey, federation: str, days: int
+) -> None:
     name = x509_name(f"{federation} authority")
     certificate = (
         _builder(name, name, key.public_key(), days)
@@ -136,9 +175,17 @@ def make_authority(folder: Path, federation: str, days: int = 365) -> None:
         .add_extension(_usage(authority=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_new_file(folder / AUTHORITY_KEY, private_key_pem(key), 0o600)
     write_new_file(folder / AUTHORITY, certificate.public_bytes(PEM), 0o644)
+
+
+def _authority_key(folder: Path) -> ec.EllipticCurvePrivateKey:
+    key = _parsed(_unlocked, folder / AUTHORITY_KEY)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise IdentityError(
+            f"{folder / AUTHORITY_KEY} is not a key on an elliptic curve",
+            "expected the file ca.key that vfl pair or vfl certs wrote",
+        )
+    return key
 
 
 def issue_certificate(
@@ -173,11 +220,8 @@ def sign_certificate(
         IdentityError: the authority's files cannot be read, do not match, or have expired.
     """
     issuer = _parsed(x509.load_pem_x509_certificate, authority / AUTHORITY)
-    signer = _parsed(_unlocked, authority / AUTHORITY_KEY)
-    if (
-        not isinstance(signer, ec.EllipticCurvePrivateKey)
-        or signer.public_key() != issuer.public_key()
-    ):
+    signer = _authority_key(authority)
+    if signer.public_key() != issuer.public_key():
         raise IdentityError(
             f"{authority / AUTHORITY_KEY} does not match the certificate {AUTHORITY}"
         )
@@ -288,8 +332,10 @@ def write_new_file(path: Path, content: bytes, mode: int) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        raise IdentityError(
-            f"{path} already exists and is not overwritten", "choose another folder"
-        ) from None
+        raise _existing(path) from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+
+
+def _existing(path: Path) -> IdentityError:
+    return IdentityError(f"{path} already exists and is not overwritten", "choose another folder")

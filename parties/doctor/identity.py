@@ -3,15 +3,16 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
 from parties.doctor.check import ExaminedParty, Finding, fail, ok, unknown, warning
-from protocol.credentials import Trust, fingerprint
+from parties.session.identity import load_identity
+from protocol.credentials import fingerprint
 from protocol.errors import IdentityError
-from protocol.keyring import AUTHORITY_KEY, Keyring, make_trust, read_keyring
+from protocol.keyring import AUTHORITY_KEY
 
 SOON = timedelta(days=30)  # a certificate that ends within this time causes a warning
 EARLIEST_PLAUSIBLE = datetime(2026, 1, 1, tzinfo=UTC)  # an earlier time is certainly wrong
@@ -19,10 +20,10 @@ _PATIENCE = 1.0  # seconds to wait for timedatectl
 
 
 def check_identity(party: ExaminedParty) -> Iterator[Finding]:
-    """Check the party's key file and certificate; report which parties' keys are pinned."""
+    """Check key, certificate, pins and denied keys as a run does; report which keys are pinned."""
     now = datetime.now(UTC)
     try:
-        keyring = _checked_keyring(party, now)
+        keyring = load_identity(party.config, party.name, party.certificates, now).keyring
     except IdentityError as error:
         yield fail("certificate", error)
         return
@@ -32,23 +33,6 @@ def check_identity(party: ExaminedParty) -> Iterator[Finding]:
     yield _validity("authority's end", keyring.authority, now)
     yield from _key_file(party)
     yield _pins(party)
-
-
-def _checked_keyring(party: ExaminedParty, now: datetime) -> Keyring:
-    keyring = read_keyring(party.certificates, party.name)
-    named = party_trust(party, keyring).check(keyring.identity.certificate, now)
-    if named != party.name:
-        raise IdentityError(f"the certificate of {party.name} is issued to {named}")
-    return keyring
-
-
-def party_trust(party: ExaminedParty, keyring: Keyring) -> Trust:
-    """Return the pinned fingerprints and the rules for peers' certificates."""
-    agreement = party.config.agreement
-    pins: dict[str, Sequence[str]] = {
-        name: plan.pins for name, plan in agreement.parties.items() if plan.pins
-    }
-    return make_trust(keyring, agreement.federation, pins, party.settings.denied)
 
 
 def _validity(check: str, certificate: x509.Certificate, now: datetime) -> Finding:

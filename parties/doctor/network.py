@@ -11,10 +11,10 @@ from cryptography import x509
 
 from configs.errors import ConfigError
 from parties.doctor.check import ExaminedParty, Finding, fail, fail_with, ok, warning
-from parties.doctor.identity import party_trust
+from parties.session.identity import PartyIdentity, load_identity
 from protocol.diagnose import fetch_hub_certificate
 from protocol.errors import IdentityError, LineBroken, ProtocolError
-from protocol.keyring import Keyring, read_keyring
+from protocol.keyring import Keyring
 
 PATIENCE = 5.0  # seconds for the look-up of the hub's name and for all its addresses together
 
@@ -24,12 +24,13 @@ def check_connection(party: ExaminedParty) -> Iterator[Finding]:
     if party.active or party.address is None:
         return
     try:
-        keyring = read_keyring(party.certificates, party.name)
+        now = datetime.now(UTC)
+        identity = load_identity(party.config, party.name, party.certificates, now)
     except IdentityError:
         return  # a finding of the check "certificate"
     hub, address = party.config.agreement.hub, party.address
     try:
-        _connect(party, keyring, address)
+        _connect(identity, hub, address)
     except ProtocolError as error:
         yield fail("connection to the hub", error)
     else:
@@ -39,10 +40,9 @@ def check_connection(party: ExaminedParty) -> Iterator[Finding]:
         )
 
 
-def _connect(party: ExaminedParty, keyring: Keyring, address: str) -> None:
-    hub = party.config.agreement.hub
-    leaf = _fetch_within_deadline(address, keyring, hub)
-    named = party_trust(party, keyring).check(leaf, datetime.now(UTC))
+def _connect(identity: PartyIdentity, hub: str, address: str) -> None:
+    leaf = _fetch_within_deadline(address, identity.keyring, hub)
+    named = identity.trust.check(leaf, datetime.now(UTC))
     if named != hub:
         raise IdentityError(
             f"the certificate at {address} is the certificate of {named}, not of {hub}",

@@ -9,7 +9,7 @@ request, and the hub answers with certificates and pins, both encrypted with key
 import base64
 import secrets
 from collections.abc import Mapping
-from typing import Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -21,10 +21,11 @@ from spake2.ed25519_basic import NotOnCurve
 
 from protocol.errors import IdentityError
 
-PAIRING_VERSION: Final = 1
+PAIRING_VERSION: Final = 2
 LARGEST_PAIRING: Final = 2**20  # bytes of a message
 CODE_DIGITS: Final = 8
 _NONCE = bytes(12)  # each key encrypts one message
+_Pins = Mapping[str, list[Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]]]
 _Side = Literal["hub", "partner"]
 Kind = TypeVar("Kind", bound="PairingMessage")
 
@@ -48,7 +49,8 @@ class PairingRequest(PairingMessage):
     """The partner's encrypted message."""
 
     certificate_request: str  # PEM
-    agreement: str  # canonical agreement, as JSON
+    agreement: str  # canonical agreement without pins, as JSON
+    pins: _Pins  # pins that the partner's agreement has already, by party name
 
 
 class PairingAnswer(PairingMessage):
@@ -56,7 +58,7 @@ class PairingAnswer(PairingMessage):
 
     authority: str  # certificate of the authority, PEM
     certificate: str  # certificate of the partner, PEM
-    pins: Mapping[str, list[str]]  # pins of each party's keys, by party name
+    pins: _Pins  # pins of each party's keys, by party name
 
 
 class PairingRefused(PairingMessage):
@@ -148,6 +150,6 @@ def parse_pairing(kind: type[Kind], content: bytes) -> Kind:
         return kind.model_validate_json(content)
     except ValidationError as error:
         raise IdentityError(
-            f"a message of the pairing has {error.error_count()} unknown or missing fields",
+            f"a message of the pairing has {error.error_count()} wrong or missing fields",
             "install the same version of vfl at both parties",
         ) from None

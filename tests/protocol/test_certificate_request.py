@@ -147,6 +147,14 @@ def test_an_authority_with_another_s_key_signs_nothing(keys: Path, tmp_path: Pat
         sign_request(tmp_path / "other", FEDERATION, "shop", tmp_path / "shop.csr")
 
 
+def test_an_authority_with_a_key_of_another_kind_signs_nothing(keys: Path, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes((keys / "ca.pem").read_bytes())
+    (tmp_path / "ca.key").write_bytes(private_key_pem(ed25519.Ed25519PrivateKey.generate()))
+    request_certificate(tmp_path, FEDERATION, "shop")
+    with pytest.raises(IdentityError, match=r"ca\.key is not a key on an elliptic curve"):
+        sign_request(tmp_path, FEDERATION, "shop", tmp_path / "shop.csr")
+
+
 def test_no_request_is_made_with_a_key_that_no_party_may_have(tmp_path: Path) -> None:
     (tmp_path / "shop.key").write_bytes(private_key_pem(ec.generate_private_key(P384)))
     with pytest.raises(IdentityError, match="is not a P-256 key"):

@@ -9,6 +9,7 @@ import pytest
 
 from protocol.errors import IdentityError, LineBroken, ProtocolError
 from protocol.pairing.exchange import (
+    PAIRING_VERSION,
     PairingAnswer,
     PairingExchange,
     PairingOpening,
@@ -22,8 +23,8 @@ from protocol.pairing.service import PairingServer, request_pairing
 
 NAMES = ("people", "bank", "shop")
 CODE = "0123-4567"
-REQUEST = PairingRequest(certificate_request="csr", agreement="{}")
-ANSWER = PairingAnswer(authority="ca", certificate="pem", pins={"shop": ["sha256:00"]})
+REQUEST = PairingRequest(certificate_request="csr", agreement="{}", pins={})
+ANSWER = PairingAnswer(authority="ca", certificate="pem", pins={"shop": [f"sha256:{64 * '0'}"]})
 
 
 def _finished(
@@ -180,8 +181,10 @@ def test_a_wrong_code_ends_the_pairing_of_both(hub: _Hub) -> None:
 
 def test_calls_that_are_no_pairing_are_refused(hub: _Hub) -> None:
     status = grpc.StatusCode
-    opening = PairingOpening(version=1, federation="people", partner="shop", share="QQ==")
-    for changed in ({"federation": "other"}, {"version": 2}):
+    opening = PairingOpening(
+        version=PAIRING_VERSION, federation="people", partner="shop", share="QQ=="
+    )
+    for changed in ({"federation": "other"}, {"version": 1}):
         content = opening.model_copy(update=changed).model_dump_json().encode()
         assert hub.call("Open", content) is status.INVALID_ARGUMENT
     assert hub.call("Open", b"{") is status.INVALID_ARGUMENT

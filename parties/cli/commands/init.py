@@ -35,7 +35,7 @@ JoinOption = Annotated[
     typer.Option(
         "--join",
         readable=False,
-        help="Join this agreement, as its passive party, as a client or as its server.",
+        help="Join this agreement, as a passive party, as a client or as its server.",
     ),
 ]
 LabelOption = Annotated[str | None, typer.Option("--label", help="Column with the labels.")]
@@ -44,11 +44,19 @@ IdOption = Annotated[
     typer.Option("--id", help="Column of IDs; repeat it if several columns form the ID."),
 ]
 NameOption = Annotated[
-    str | None, typer.Option("--party", help="Name of this party; else the name of the file.")
+    str | None,
+    typer.Option(
+        "--party",
+        help="Name of this party; else, with --join, the name that --partner reserved, or the name "
+        "of the file.",
+    ),
 ]
 PartnerOption = Annotated[
     str | None,
-    typer.Option("--partner", help="Name of the other party; else it adds itself with --join."),
+    typer.Option(
+        "--partner",
+        help="Reserve this name for the other party; else it adds itself with --join.",
+    ),
 ]
 ServerOption = Annotated[
     str | None,
@@ -133,7 +141,7 @@ def init_command(  # noqa: PLR0913  a command has the options that it has
     The command detects separators, encoding, IDs, label and the use of each
     column, reads all rows as a run does, and prints the size of a run and the
     next commands. It overwrites no file without --force.
-    The active party starts with --role active. The partner joins with --join.
+    The active party starts with --role active. A partner joins with --join.
     In the horizontal mode a client starts with --role client, and proposes
     ranges and vocabularies; each other client compares them with --join, and
     widens them if its rows need it. The server joins with --role server.
@@ -216,6 +224,8 @@ def _write(new: "InitFiles", console: Console) -> None:
     new.write()
     for path in new.texts:
         console.print(f"wrote {path}", event="wrote", path=str(path))
+    for text in new.told:
+        console.print(text, event="told", note=text)
 
 
 def _confirm(console: Console) -> Any:
@@ -249,8 +259,6 @@ def _show_comparison(new: "FederatedFiles", console: Console) -> None:
     """Print each field of the agreement beside the client's rows, and every change of it."""
     from parties.cli.setup.clients.proposal import count_text
 
-    for text in new.told:
-        console.print(text, event="told", note=text)
     if new.rare:
         console.print(
             f"{count_text(new.rare, 'text')} of too few rows left out of the vocabularies",

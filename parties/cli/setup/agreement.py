@@ -2,12 +2,15 @@
 
 from typing import Final
 
+import tomlkit
+
 from parties.cli.setup.options import InitOptions
 from parties.data.detection.columns import TableProposal
 from parties.data.sources.csv_source import toml_text
 
 _STEPS: Final = 150  # an epoch has about this many steps
 _BATCHES, _HIDDEN, _WIDTHS = (32, 512), (32, 128), (8, 32)  # smallest and largest values
+PARTNER_MARK: Final = "# named with --partner"  # comment of a name that a partner may take
 _TRAINED: Final = 0.7  # fraction of the rows that the default split trains
 
 
@@ -39,7 +42,8 @@ def agreement_text(options: InitOptions, proposal: TableProposal, rows: int) -> 
     features = proposal.features
     entries = [party_entry(options.party, "active", features)]
     if options.partner:
-        entries.append(party_entry(options.partner, "passive", max(1, features)))
+        columns = max(1, features)
+        entries.append(party_entry(options.partner, "passive", columns, PARTNER_MARK))
     parties = "\n".join(entries)
     return f"""\
 #:schema ./agreement.schema.json
@@ -80,9 +84,16 @@ task = "regression"
 loss = "squared"    # or "absolute", with which few large errors count less"""
 
 
-def party_entry(name: str, role: str, features: int) -> str:
-    """Return a party's table in the agreement; an active party without columns has no network."""
-    lines = [f"[parties.{name}]", f'role = "{role}"']
+def party_entry(name: str, role: str, features: int, mark: str = "") -> str:
+    """Return a party's table in the agreement; an active party without columns has no network.
+
+    Args:
+        name: name of the party.
+        role: role of the party.
+        features: number of the party's columns.
+        mark: comment beside the role.
+    """
+    lines = [f"[parties.{name}]", f'role = "{role}"{mark and f"    {mark}"}']
     if features:
         lines += [
             f"# Scaled with {features} columns: embeddings of 8 to 32 numbers, and",
@@ -91,6 +102,13 @@ def party_entry(name: str, role: str, features: int) -> str:
             f'bottom = {{ kind = "mlp", hidden = [{scaled_hidden(features)}] }}',
         ]
     return "\n".join([*lines, ""])
+
+
+def marked_parties(text: str, mark: str) -> list[str]:
+    """Return the parties whose role has the comment ``mark`` in the agreement with this text."""
+    parties = tomlkit.parse(text)["parties"]
+    roles = {name: entry.get("role") for name, entry in parties.items() if isinstance(entry, dict)}
+    return [name for name, role in roles.items() if role and role.trivia.comment == mark]
 
 
 def _power(wanted: float, least: int, most: int) -> int:

@@ -31,12 +31,14 @@ class InitFiles:
         path: file of the agreement.
         texts: content of each file to write.
         extended: whether an agreement that exists is changed.
+        told: notes for the person: name of this party, order of the columns.
     """
 
     options: InitOptions
     path: Path
     texts: Mapping[Path, str]
     extended: bool = False
+    told: Sequence[str] = ()
 
     def refuse_existing(self) -> None:
         """Refuse to overwrite a file, except an agreement that gets an entry.

@@ -6,7 +6,7 @@ from pathlib import Path
 from configs.agreement import VerticalAgreement
 from configs.errors import ConfigError
 from configs.toml_file import read_toml
-from parties.cli.setup.agreement import party_entry
+from parties.cli.setup.agreement import PARTNER_MARK, marked_parties, party_entry
 from parties.cli.setup.clients.agreement import declared_roles
 from parties.cli.setup.files import NewFiles, checked_agreement, checked_settings, settings_text
 from parties.cli.setup.options import InitOptions
@@ -18,7 +18,8 @@ from parties.data.detection.columns import TableProposal
 def join_federation(options: InitOptions, path: Path) -> NewFiles:
     """Return the agreement ``path`` with this party, and its settings, checked but not written.
 
-    An agreement that has the party already stays as it is.
+    An agreement that has the party already stays as it is. Without ``--party``, the party has the
+    name that ``--partner`` reserved, else that of its file.
 
     Raises:
         ConfigError: the agreement is not valid, or cannot have this party.
@@ -26,7 +27,7 @@ def join_federation(options: InitOptions, path: Path) -> NewFiles:
     """
     text = _read(path)
     declared = _declared(path)
-    party = options.party or _open_place(path, declared) or stem_name(options.file, "partner")
+    party = options.party or _joining_name(options, path, text, declared)
     if declared.get(party) == "active":
         raise ConfigError(
             f"{path}: {party} is the active party, which wrote the agreement",
@@ -56,6 +57,7 @@ def join_federation(options: InitOptions, path: Path) -> NewFiles:
         texts={**changed, beside: own},
         proposal=proposal,
         extended=bool(changed),
+        told=[_told_name(party, declared)],
     )
 
 
@@ -69,14 +71,30 @@ def _declared(path: Path) -> dict[str, str]:
     return declared_roles(read_toml(path, []), path)
 
 
-def _open_place(path: Path, declared: dict[str, str]) -> str:
-    """Return the name of the only passive party; empty if the agreement has none."""
-    passive = [name for name, role in declared.items() if role == "passive"]
-    if len(passive) > 1:
+def _joining_name(options: InitOptions, path: Path, text: str, declared: dict[str, str]) -> str:
+    """Return the name that the party has without ``--party``.
+
+    Raises:
+        ConfigError: several names are reserved.
+    """
+    own = stem_name(options.file, "partner")
+    if declared.get(own) == "passive":
+        return own
+    reserved = [each for each in marked_parties(text, PARTNER_MARK) if declared[each] == "passive"]
+    if len(reserved) > 1:
         raise ConfigError(
-            f"{path} has {len(passive)} passive parties", f"give --party {' or '.join(passive)}"
+            f"{path} reserves {len(reserved)} names", f"give --party {' or '.join(reserved)}"
         )
-    return passive[0] if passive else ""
+    return reserved[0] if reserved else own
+
+
+def _told_name(party: str, declared: dict[str, str]) -> str:
+    if party not in declared:
+        return f"this party is {party}, a new party of the agreement"
+    return (
+        f"this party is {party}, a party that the agreement has already; "
+        "another organisation gives --party with a name of its own"
+    )
 
 
 def _entry(options: InitOptions, proposal: TableProposal) -> str:

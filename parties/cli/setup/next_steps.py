@@ -26,7 +26,9 @@ def _active(new: NewFiles) -> list[str]:
 def _passive(new: NewFiles) -> list[str]:
     config, party = new.path, new.options.party
     hub = new.agreement.active
-    back = [f"send {config.name} back to {hub}"] if new.extended else []
+    others = sorted(each for each in new.agreement.passive if each != party)
+    also = f", and to {' and '.join(others)}" if others else ""
+    back = [f"send {config.name} back to {hub}{also}"] if new.extended else []
     pair = command_line("vfl", "pair", config, "--party", party)
     return [
         *back,

@@ -23,11 +23,19 @@ from parties.common.errors import StorageError
 from protocol.certificate_request import read_pin, request_certificate, sign_request
 from protocol.credentials import Trust, fingerprint
 from protocol.errors import IdentityError
-from protocol.keyring import AUTHORITY, AUTHORITY_KEY, make_authority, read_certificate_file
+from protocol.keyring import (
+    AUTHORITY,
+    AUTHORITY_KEY,
+    complete_authority,
+    make_authority,
+    read_certificate_file,
+)
 from protocol.pairing.exchange import PairingAnswer, PairingRefused, PairingRequest
 from protocol.pairing.service import PairingServer, request_pairing
 
+_AUTHORITY_DAYS = 1825  # days until the certificate of a new authority ends
 _SHOWN = 3  # differences of two agreements in a message
+_LARGEST_REFUSAL = 1000  # characters of the reason that partners receive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +79,8 @@ def pair_as_hub(
     written before the answers are sent, so the command can be repeated after a failure.
 
     Raises:
-        IdentityError: a code was wrong, the agreements differ, or another key is pinned already.
+        IdentityError: a code was wrong, agreements or pins differ, or another key is pinned
+            already.
         LineBroken: the address cannot be used, or a partner did not call in time.
         StorageError: a file cannot be written.
     """
@@ -83,7 +92,8 @@ def pair_as_hub(
         try:
             answers = _answers(place, authority, own, requests)
         except (ConfigError, IdentityError, StorageError) as error:
-            server.answer(dict.fromkeys(codes, PairingRefused(refused=f"{error}"[:500])))
+            reason = ": ".join(filter(None, (str(error), error.hint)))[:_LARGEST_REFUSAL]
+            server.answer(dict.fromkeys(codes, PairingRefused(refused=reason)))
             raise
         server.answer(answers)
     finally:
@@ -106,14 +116,17 @@ def pair_as_partner(place: PairingPlace, code: str) -> None:
     request = PairingRequest(
         certificate_request=(folder / f"{party}.csr").read_text(),
         agreement=_bare(place.agreement),
+        pins=_known_pins(place.agreement),
     )
-    names = (federation, place.agreement.hub, party)
+    hub = place.agreement.hub
+    names = (federation, hub, party)
     answer = request_pairing(place.address, names, code, request, place.seconds)
     if set(answer.pins) != set(place.agreement.parties) or pin not in answer.pins[party]:
         raise IdentityError(
             "the hub's answer does not pin the keys of this agreement's parties",
             "give both the same agreement, and run vfl pair again",
         )
+    _check_same_pins((hub, answer.pins), (party, _known_pins(place.agreement)))
     _check_certificate(answer, federation, party, pin)
     text = _pinned_text(place.config, answer.pins)
     with writing_into(folder):
@@ -126,8 +139,10 @@ def _own_certificate(place: PairingPlace, authority: Path) -> str:
     """Make the hub's key and certificate, and the authority if it is absent; return the pin."""
     federation, party, folder = place.agreement.federation, place.party, place.certificates
     with writing_into(authority):
-        if not (authority / AUTHORITY_KEY).exists():
-            make_authority(authority, federation, days=1825)
+        if (authority / AUTHORITY_KEY).exists():
+            complete_authority(authority, federation, folder / AUTHORITY, _AUTHORITY_DAYS)
+        else:
+            make_authority(authority, federation, _AUTHORITY_DAYS)
     with writing_into(folder):
         pin = request_certificate(folder, federation, party)
         signed = sign_request(authority, federation, party, folder / f"{party}.csr")
@@ -150,6 +165,8 @@ def _answers(
         issued[name] = sign_request(authority, federation, name, path).decode()
         pins[name] = read_pin(path)
     lists = {name: _with_pin(place.agreement, name, pin) for name, pin in pins.items()}
+    for name, request in requests.items():
+        _check_same_pins((place.party, lists), (name, request.pins))
     _rewrite(place.config.path, _pinned_text(place.config, lists))
     root = (authority / AUTHORITY).read_text()
     return {
@@ -168,6 +185,38 @@ def _with_pin(agreement: AnyAgreement, name: str, pin: str) -> list[str]:
             "parties, and run vfl pair again",
         )
     return known or [pin]
+
+
+def _known_pins(agreement: AnyAgreement) -> dict[str, list[str]]:
+    """Return the pins of each party that has pins."""
+    return {name: list(each.pins) for name, each in agreement.parties.items() if each.pins}
+
+
+def _check_same_pins(
+    hub: tuple[str, Mapping[str, list[str]]], partner: tuple[str, Mapping[str, list[str]]]
+) -> None:
+    """Refuse pins of the hub that differ from those that the partner's agreement has already.
+
+    Args:
+        hub: name of the hub, and its pins of every party.
+        partner: name of the partner, and its pins of the parties that are pinned there.
+    """
+    for name, at_hub in hub[1].items():
+        known = partner[1].get(name, [])
+        if not known or set(known) == set(at_hub):
+            continue
+        lists = {hub[0]: set(at_hub) - set(known), partner[0]: set(known) - set(at_hub)}
+        shown = "; ".join(
+            f"only {where} has {' and '.join(sorted(pins)[:_SHOWN])}"
+            for where, pins in lists.items()
+            if pins
+        )
+        raise IdentityError(
+            f"the agreements of {hub[0]} and {partner[0]} have different pins of {name}: {shown}",
+            f"write the same list parties.{name}.pins into the agreement at all parties, or remove "
+            f"it at all parties so that only the present key of {name} is pinned, and run vfl pair "
+            "again",
+        )
 
 
 def _check_agreement(agreement: AnyAgreement, name: str, theirs: str) -> None:
@@ -207,13 +256,8 @@ def _pinned_text(config: AnyConfig, pins: Mapping[str, list[str]]) -> str:
     """Return the text of the agreement with these pins, comments and order unchanged.
 
     Raises:
-        IdentityError: the agreement pins another key.
         ConfigError: the pins cannot be written into the file.
     """
-    for name, each in pins.items():
-        known = config.agreement.parties[name].pins
-        if known and not set(known) <= set(each):
-            _with_pin(config.agreement, name, each[0])
     document = tomlkit.parse(config.path.read_text(encoding="utf-8"))
     parties: Any = document["parties"]
     for name, each in pins.items():

@@ -235,6 +235,7 @@ def test_commands_for_two_clients_follow_the_last_file(started: Path, tmp_path: 
     again = init(*START, north, "--out", started.parent, "--force")
     assert again.index(wait) < again.index("vfl certs") < again.index("vfl doctor")
     server = init("--join", started, "--role", "server")
+    assert "this party is registry, the server of the agreement" in server
     assert server.index(wait) < server.index("vfl certs")
     assert wait not in init("--join", started, write(people(1, 70), tmp_path, "south"))
     named = init(*START, north, "--client", "west", "--out", tmp_path / "named")

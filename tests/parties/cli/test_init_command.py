@@ -1,6 +1,7 @@
 """``vfl init`` and ``vfl init --join``: the files, and every refusal."""
 
 import json
+import shutil
 import sqlite3
 import tomllib
 from pathlib import Path
@@ -14,6 +15,7 @@ from typer.testing import CliRunner, Result
 from configs.config_file import read_any
 from parties.cli.main import app
 from parties.cli.modes import SCHEMAS
+from parties.cli.setup.agreement import PARTNER_MARK
 from tests.parties.data.sources.postgres import server as postgres_server
 
 PEOPLE = 400
@@ -110,7 +112,8 @@ def test_partner_adds_itself_and_both_pass_the_doctor(
     before = started.read_text()
     result = init("--join", started, tables[1], "--hub", "bank.example:7700")
     assert result.exit_code == 0, result.output
-    assert f"send {started.name} back to bank" in result.output
+    assert f"send {started.name} back to bank\n" in result.output
+    assert "this party is calls, a new party of the agreement" in result.output
     assert started.read_text().startswith(before)
     config = read_any(started, SCHEMAS)
     assert config.agreement.passive == ("calls",)
@@ -139,11 +142,28 @@ def test_declared_partner_leaves_the_agreement_as_it_is(
     assert path.read_bytes() == before
     assert read_any(path, SCHEMAS).agreement.federation == "sales"
     assert (tmp_path / "call-centre.party.toml").exists()
+    assert "this party is call-centre, a party that the agreement has already" in joined.output
     (size,) = (
         each for each in map(json.loads, joined.output.splitlines()) if each["event"] == "size"
     )
     assert size["rows"] == len(tables[1].read_text().splitlines()) - 1
     assert size["bytes"] > 0 < size["seconds"] < 600
+
+
+def test_third_organisation_becomes_a_party_of_its_own(
+    started: Path, tables: tuple[Path, Path], tmp_path: Path
+) -> None:
+    assert init("--join", started, tables[1]).exit_code == 0
+    before, settings = started.read_text(), started.with_name("calls.party.toml").read_bytes()
+    clinic = Path(shutil.copy(tables[1], tmp_path / "clinic.csv"))
+    result = init("--join", started, clinic)
+    assert result.exit_code == 0, result.output
+    assert "this party is clinic, a new party of the agreement" in result.output
+    assert "send agreement.toml back to bank, and to calls" in result.output
+    assert started.read_text().startswith(before)
+    assert read_any(started, SCHEMAS).agreement.passive == ("calls", "clinic")
+    assert data(started.with_name("clinic.party.toml"))["path"] == str(clinic)
+    assert started.with_name("calls.party.toml").read_bytes() == settings
 
 
 def test_parquet_and_database_give_the_same_agreement(
@@ -285,7 +305,10 @@ def test_unsuitable_agreement_is_refused(tables: tuple[Path, Path], tmp_path: Pa
         ('mode = "llm"\n', "needs an agreement of the vertical or the horizontal mode"),
         ('federation = "x"\n', "has no table [parties.NAME]"),
         ("federation = \n", "agreement.toml"),
-        ('[parties.a]\nrole = "passive"\n[parties.b]\nrole = "passive"\n', "2 passive parties"),
+        (
+            "".join(f'[parties.{each}]\nrole = "passive" {PARTNER_MARK}\n' for each in "ab"),
+            "reserves 2 names",
+        ),
     ):
         path.write_text(text)
         assert message in refusal(3, "--join", path, tables[1])

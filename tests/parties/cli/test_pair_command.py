@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,11 +14,13 @@ from typer.testing import CliRunner
 from configs.config_file import read_any
 from parties.cli.main import app
 from parties.cli.modes import SCHEMAS
+from parties.cli.setup import pairing
 from parties.cli.setup.pairing import PairingPlace, pair_as_hub, pair_as_partner
 from parties.common.errors import PartyError
 from parties.session.identity import load_identity
 from protocol.credentials import fingerprint
 from protocol.errors import IdentityError, ProtocolError
+from protocol.keyring import make_authority
 
 AGREEMENT = """\
 # the same file at all parties
@@ -169,12 +172,100 @@ def test_a_pin_of_another_key_is_not_replaced(federation: _Federation) -> None:
     assert "the agreement pins another key of shop" in str(failed["shop"])
 
 
+@pytest.mark.parametrize("longer", ["bank", "shop"])
+def test_pins_that_differ_are_neither_dropped_nor_added(
+    federation: _Federation, longer: str
+) -> None:
+    assert federation.pair() == {}
+    extra = f"sha256:{64 * 'a'}"
+    (pin,) = read_any(federation.agreement(longer), SCHEMAS).agreement.parties["club"].pins
+    path = federation.agreement(longer)
+    path.write_text(path.read_text().replace(f'["{pin}"]', f'["{pin}", "{extra}"]'))
+    certificate = federation.home / "shop" / "certs" / "shop.pem"
+    files = [federation.agreement(name) for name in ("bank", "shop", "club")]
+    before = [each.read_bytes() for each in (*files, certificate)]
+    failed = federation.pair()
+    for name in ("bank", "shop"):
+        assert isinstance(failed[name], IdentityError)
+        assert f"have different pins of club: only {longer} has {extra}" in str(failed[name])
+        shown = f"{failed[name]} {getattr(failed[name], 'hint', '')}"
+        assert "write the same list parties.club.pins" in shown
+    assert [each.read_bytes() for each in (*files, certificate)] == before
+
+
+def test_equal_pins_of_two_keys_are_kept(federation: _Federation) -> None:
+    assert federation.pair() == {}
+    extra = f"sha256:{64 * 'a'}"
+    for name in ("bank", "shop"):
+        path = federation.agreement(name)
+        path.write_text(path.read_text().replace('pins = ["', f'pins = ["{extra}", "', 1))
+    text = federation.agreement("club").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("pins = ")]
+    federation.agreement("club").write_text("\n".join(lines) + "\n")  # has no pins yet
+    assert federation.pair() == {}
+    lists = [
+        {name: set(each.pins) for name, each in read_any(path, SCHEMAS).agreement.parties.items()}
+        for path in map(federation.agreement, ("bank", "shop", "club"))
+    ]
+    assert lists[0] == lists[1] == lists[2]
+    assert extra in lists[0]["bank"]
+
+
+def test_partner_compares_pins_itself(
+    federation: _Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hub that sends other pins than those of the partner's agreement changes nothing there."""
+    assert federation.pair() == {}
+    path = federation.agreement("shop")
+    path.write_text(path.read_text().replace('pins = ["', f'pins = ["sha256:{64 * "a"}", "', 1))
+    before = path.read_bytes()
+    sent = pairing.request_pairing
+
+    def without_pins(address: str, names: Any, code: str, request: Any, seconds: float) -> Any:
+        bare = request.model_copy(update={"pins": {}})
+        return sent(address, names, code, bare, seconds)
+
+    monkeypatch.setattr(pairing, "request_pairing", without_pins)
+    failed = federation.pair()
+    assert set(failed) == {"shop"}
+    assert "have different pins of bank: only shop has" in str(failed["shop"])
+    assert path.read_bytes() == before
+
+
 def test_another_authority_is_not_replaced(federation: _Federation) -> None:
     assert federation.pair() == {}
     shutil.rmtree(federation.home / "bank" / "authority")
     authority = federation.home / "bank" / "authority"
     with pytest.raises(IdentityError, match="is the certificate of another authority"):
         pair_as_hub(federation.place("bank"), CODES, authority, lambda *_: None)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_an_authority_without_its_certificate_is_completed(
+    federation: _Federation, *, paired: bool
+) -> None:
+    authority = federation.home / "bank" / "authority"
+    if paired:
+        assert federation.pair() == {}
+    else:
+        make_authority(authority, "people")
+    before = (authority / "ca.pem").read_bytes()
+    (authority / "ca.pem").unlink()  # as after an interruption
+    key = (authority / "ca.key").read_bytes()
+    assert federation.pair() == {}
+    assert (authority / "ca.key").read_bytes() == key
+    assert ((authority / "ca.pem").read_bytes() == before) is paired
+    roots = {path.read_bytes() for path in federation.home.rglob("ca.pem")}
+    assert roots == {(authority / "ca.pem").read_bytes()}
+
+
+def test_an_authority_without_its_key_is_not_replaced(federation: _Federation) -> None:
+    assert federation.pair() == {}
+    authority = federation.home / "bank" / "authority"
+    (authority / "ca.key").unlink()  # kept elsewhere
+    with pytest.raises(IdentityError, match=r"ca\.pem already exists and is not overwritten"):
+        pair_as_hub(federation.place("bank"), CODES, authority, lambda *_: None)
+    assert [path.name for path in authority.iterdir()] == ["ca.pem"]
 
 
 def _pair(*options: object) -> str:

@@ -10,6 +10,8 @@ from forge import Leaf, authority, write
 from party_folder import PartyFolder, expect_failure, pin_keys
 
 from parties.doctor import identity
+from protocol.credentials import fingerprint
+from protocol.keyring import read_keyring
 from tests.conftest import HUB, SPOKE
 
 
@@ -66,6 +68,25 @@ def test_parties_without_pins_are_named(party_folder: PartyFolder) -> None:
     pin_keys(party_folder)
     party_folder.agreed[SPOKE] = ""
     assert "not pinned: shop;" in party_folder.findings(HUB)["pins"]["message"]
+
+
+def test_a_deny_list_that_is_absent_is_refused(party_folder: PartyFolder) -> None:
+    party_folder.settings(HUB, top='denied_file = "denied.txt"')
+    expect_failure(party_folder, HUB, 5, "cannot read the deny list")
+
+
+def test_own_key_in_the_deny_list_is_refused(party_folder: PartyFolder) -> None:
+    pin = fingerprint(read_keyring(party_folder.certs, HUB).identity.certificate)
+    (party_folder.folder / "denied.txt").write_text(f"{pin}\n")
+    party_folder.settings(HUB, top='denied_file = "denied.txt"')
+    expect_failure(party_folder, HUB, 5, "the key of bank is denied")
+
+
+def test_strict_settings_without_pins_are_refused(party_folder: PartyFolder) -> None:
+    party_folder.settings(HUB, top="strict = true")
+    expect_failure(party_folder, HUB, 5, "the settings have strict = true")
+    pin_keys(party_folder)
+    assert party_folder.findings(HUB)["certificate"]["state"] == "ok"
 
 
 @pytest.mark.slow

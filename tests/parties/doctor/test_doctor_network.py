@@ -10,6 +10,7 @@ from forge import Leaf, authority, write
 from party_folder import PartyFolder, expect_failure, pin_keys
 
 from parties.doctor import network
+from protocol.credentials import fingerprint
 from protocol.keyring import make_authority, read_keyring
 from tests.conftest import HUB, SPOKE, listening
 
@@ -60,6 +61,16 @@ def test_a_hub_with_another_key_than_pinned_is_refused(
     party_folder.agreed[HUB] = f'pins = ["sha256:{"0" * 64}"]'
     with hub(keys) as address:
         expect_failure(party_folder, SPOKE, 5, "if bank has a new key", at=address)
+
+
+def test_a_hub_whose_key_is_in_the_deny_list_is_refused(
+    party_folder: PartyFolder, keys: Path
+) -> None:
+    pin = fingerprint(read_keyring(keys, HUB).identity.certificate)
+    (party_folder.folder / "denied.txt").write_text(f"{pin}\n")
+    party_folder.settings(SPOKE, top='denied_file = "denied.txt"')
+    with hub(keys) as address:
+        expect_failure(party_folder, SPOKE, 5, "the key of bank is denied", at=address)
 
 
 def test_a_hub_of_another_authority_is_refused(party_folder: PartyFolder, keys: Path) -> None:

@@ -11,7 +11,7 @@ from configs.columns import AgreedColumn, width_of
 from configs.config_file import validate_table
 from configs.errors import ConfigError
 from configs.horizontal import HorizontalAgreement
-from parties.cli.setup.agreement import scaled_batch, scaled_hidden
+from parties.cli.setup.agreement import marked_parties, scaled_batch, scaled_hidden
 from parties.cli.setup.clients.comparison import column_text, texts_text
 from parties.cli.setup.clients.proposal import MIN_ROWS, plain_number
 from parties.cli.setup.options import InitOptions
@@ -101,9 +101,7 @@ def declared_roles(raw: dict[str, Any], path: Path) -> dict[str, str]:
 
 def named_clients(text: str) -> list[str]:
     """Return the clients that the agreement with this text has from ``--client`` of its start."""
-    parties = tomlkit.parse(text)["parties"]
-    roles = {name: entry.get("role") for name, entry in parties.items()}
-    return [name for name, role in roles.items() if role.trivia.comment == _NAMED]
+    return marked_parties(text, _NAMED)
 
 
 def changed_text(

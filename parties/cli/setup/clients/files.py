@@ -30,7 +30,6 @@ class FederatedFiles(InitFiles):
         rows: number of rows of the client; 0 at the server.
         compared: the fields of an existing agreement beside the client's rows.
         rare: number of texts of a new agreement that too few rows have.
-        told: notes for the person: added client, order of the columns.
     """
 
     agreement: HorizontalAgreement
@@ -38,7 +37,6 @@ class FederatedFiles(InitFiles):
     rows: int = 0
     compared: Sequence[FieldComparison] = ()
     rare: int = 0
-    told: Sequence[str] = ()
 
 
 def client_data(table: OpenedTable, proposal: TableProposal) -> list[str]:

@@ -55,7 +55,10 @@ def join_as_server(options: InitOptions, path: Path) -> FederatedFiles:
     options = replace(options, party=name, out=path.parent)
     own, beside = settings_text(options, "listen", []), path.with_name(f"{name}.party.toml")
     validate_table(SCHEMA.hub, parsed(own), beside, "")
-    return FederatedFiles(options=options, path=path, agreement=agreement, texts={beside: own})
+    told = [f"this party is {name}, the server of the agreement"]
+    return FederatedFiles(
+        options=options, path=path, agreement=agreement, texts={beside: own}, told=told
+    )
 
 
 def join_as_client(options: InitOptions, path: Path) -> FederatedFiles:
