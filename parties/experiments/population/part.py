@@ -129,7 +129,7 @@ class StudyPart:
 
     def model_files(self) -> dict[str, bytes]:
         """The files with trained models that exist: content by name."""
-        paths = [self.folder / f"{name}.npz" for name in (ORIGINALS, RETRAINS, TRIGGERED)]
+        paths = [self._models_path(name) for name in (ORIGINALS, RETRAINS, TRIGGERED)]
         return {each.name: each.read_bytes() for each in paths if each.exists()}
 
     def path(self, row: StudyMethod) -> Path:
@@ -138,9 +138,7 @@ class StudyPart:
         settings = row.model_dump(mode="json", include={"way", "paper", "settings"})
         settings |= {"from_defaults": True} if row.from_defaults else {}
         settings |= {"requests": row.requests} if row.requests > 1 else {}
-        trigger = self.plan.population.trigger
-        triggers = None if trigger is None else trigger.model_dump(mode="json")
-        return self.folder / f"{_digest([settings, printed, triggers])}.npz"
+        return self.folder / f"{_digest([settings, printed, self._trigger_settings])}.npz"
 
     def measured(self, row: StudyMethod) -> Measured:
         """Return what is measured of a method, from its file or computed.
@@ -213,13 +211,23 @@ class StudyPart:
         self, sets: ForgetSet, purpose: str, rows: vfl_pb2.Rows, early: Sequence[float] = ()
     ) -> TrainedPopulation:
         """Train models, or read them from the file of an earlier run."""
-        path = self.folder / f"{purpose}.npz"
+        path = self._models_path(purpose)
         if path.exists():
             return _load_models(path, sets)
         self._describe(f"{self.name}: training {sets.runs} models ({purpose})")
         trained = train_originals(sets, purpose, rows, early)
         _save_models(path, trained)
         return trained
+
+    def _models_path(self, purpose: str) -> Path:
+        """Return the file of the models; the folder's name does not depend on the trigger."""
+        name = f"{purpose}-{_digest(self._trigger_settings)}" if purpose == TRIGGERED else purpose
+        return self.folder / f"{name}.npz"
+
+    @property
+    def _trigger_settings(self) -> dict[str, Any] | None:
+        trigger = self.plan.population.trigger
+        return None if trigger is None else trigger.model_dump(mode="json")
 
     def _models(self, row: StudyMethod, sets: ForgetSet, trained: TrainedPopulation) -> "_Result":
         """Return the models after a method, and its cost."""
