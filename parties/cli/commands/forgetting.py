@@ -59,16 +59,15 @@ class ForgettingOptions:
         return self.docs / f"{self.study.stem}{suffix}"
 
     def place(self) -> "StudyPlace":
-        """Return the folders of the study."""
+        """Return the folders of the study, and the present code that its figures depend on.
+
+        A study of a user has no scope of its own.
+        """
         from parties.experiments.population.part import StudyPlace
+        from parties.experiments.provenance import SCOPES, RunningCode
 
-        return StudyPlace(self.study.parent, self.data, self.out, self.scope())
-
-    def scope(self) -> tuple[str, ...]:
-        """Return the code that the figures depend on; a study of a user has no scope of its own."""
-        from parties.experiments.provenance import SCOPES
-
-        return SCOPES.get(self.study.stem, SCOPES["forgetting"])
+        scope = SCOPES.get(self.study.stem, SCOPES["forgetting"])
+        return StudyPlace(self.study.parent, self.data, self.out, RunningCode.begin(scope))
 
 
 def forgetting_command(  # noqa: PLR0913  one parameter per option
@@ -140,19 +139,18 @@ def _search(options: ForgettingOptions, console: Console) -> None:
         search_steps,
         write_choices,
     )
-    from parties.experiments.provenance import Provenance
 
     torch.set_num_threads(options.threads)
-    study, path = read_study(options.study), options.docs / NAME
+    study, path, place = read_study(options.study), options.docs / NAME, options.place()
     options.docs.mkdir(parents=True, exist_ok=True)
-    chosen, measured = study.chosen(options.only), Provenance.here(options.scope())
+    chosen = study.chosen(options.only)
     if options.ray is not None:
-        plans = [search_plans(study, each, options.place()) for each in chosen]
-        _measure_on_ray(options, [part for each in plans for part in each], console)
+        plans = [search_plans(study, each, place) for each in chosen]
+        _measure_on_ray(options, place, [part for each in plans for part in each], console)
     with _progress(console, "trials", search_steps(study, chosen)) as (describe, advance):
         for population in chosen:
-            for choice in search_settings(study, population, options.place(), describe, advance):
-                write_choices(path, [choice], measured)
+            for choice in search_settings(study, population, place, describe, advance):
+                write_choices(path, [choice])
     console.print(f"settings: {path}", event="result")
 
 
@@ -172,7 +170,8 @@ def _measure(
     from parties.experiments.study_pages.study_page import study_page
 
     torch.set_num_threads(options.threads)
-    study, choices = read_study(options.study), read_choices(options.docs / NAME)
+    study, place = read_study(options.study), options.place()
+    choices = read_choices(options.docs / NAME)
     chosen, recorded = study.chosen(options.only), RecordedStudy.read(options.page(".json"))
     recorded.require(study, chosen, wanted)
     rows = {
@@ -183,11 +182,11 @@ def _measure(
     }
     work = list(study_plans(study, rows, seeds))
     if options.ray is not None:
-        _measure_on_ray(options, work, console)
+        _measure_on_ray(options, place, work, console)
     parts = []
     with _progress(console, "populations", len(work)) as (describe, advance):
         for plan, methods in work:
-            parts.append(measure_part(plan, methods, options.place(), describe))
+            parts.append(measure_part(plan, methods, place, describe))
             advance()
     facts = [each.facts for part in parts for each in part.rows.values()]
     of_parts = [Provenance(**each["provenance"]) for each in facts]
@@ -206,20 +205,21 @@ def _measure(
     console.print(f"figures: {options.docs / 'fedora.json'}", event="result")
 
 
-def _measure_on_ray(options: ForgettingOptions, work: "Work", console: Console) -> None:
+def _measure_on_ray(
+    options: ForgettingOptions, place: "StudyPlace", work: "Work", console: Console
+) -> None:
     """Measure what has no file yet on a Ray cluster; afterwards all measurements have files."""
     from parties.experiments.on_ray.studies import count_missing, measure_on_ray
     from parties.experiments.on_ray.tasks import RayTasks
 
-    place, threads = options.place(), options.threads
     missing = count_missing(work, place)
     if not missing:
         return
     with (
-        RayTasks(options.ray or "", threads) as tasks,
+        RayTasks(options.ray or "", options.threads) as tasks,
         _progress(console, "measurements on Ray", missing) as progress,
     ):
-        measure_on_ray(tasks, work, place, threads, progress)
+        measure_on_ray(tasks, work, place, options.threads, progress)
 
 
 @contextmanager

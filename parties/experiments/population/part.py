@@ -40,7 +40,7 @@ from parties.experiments.population.run import (
     train_originals,
 )
 from parties.experiments.population.trained import TrainedPopulation
-from parties.experiments.provenance import Provenance
+from parties.experiments.provenance import Provenance, RunningCode
 from parties.vertical.methods.registry import SCHEMA
 from protocol import vfl_pb2
 from unlearning.audit.forgetting import label_log_odds
@@ -58,7 +58,7 @@ class StudyPlace:
     configs: Path  # the folder of the study's file
     data: Path | None
     out: Path
-    scope: tuple[str, ...]  # the code that the figures depend on
+    code: RunningCode  # that the figures depend on
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class StudyPart:
         every: dict[tuple[str, ...], PooledData] = {(): self._pooled}
         if trigger is not None:
             every[tuple(trigger.changes)] = self._read(trigger.changes)
-        return PartInputs(self.agreement, self._text, every, Provenance.here(self._place.scope))
+        return PartInputs(self.agreement, self._text, every, self._place.code.started)
 
     def model_files(self) -> dict[str, bytes]:
         """The files with trained models that exist: content by name."""
@@ -149,7 +149,8 @@ class StudyPart:
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             self._describe(f"{self.name}: {row.name}")
-            self._measure(row).save(path)
+            found = self._measure(row)
+            found.with_facts(provenance=asdict(self._provenance())).save(path)
         return Measured.load(path)
 
     @property
@@ -253,7 +254,6 @@ class StudyPart:
         facts = {
             "row": row.model_dump(mode="json", include={"name", "way", "settings"}),
             "training_rows": len(self._sets.rows(0).train),
-            "provenance": asdict(self._provenance()),
             "failure": None,
         }
         originals, began = self._originals, monotonic()
@@ -268,7 +268,7 @@ class StudyPart:
 
     def _provenance(self) -> Provenance:
         known = self._inputs
-        return Provenance.here(self._place.scope) if known is None else known.measured
+        return self._place.code.provenance() if known is None else known.measured
 
     def _audited(self, models: Ensemble, triggered: Floats, facts: dict[str, Any]) -> Measured:
         pooled, sets = self._sets.pooled, self._sets

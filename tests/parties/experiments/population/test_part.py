@@ -1,9 +1,10 @@
-"""The files of a part of a study: models and measurements."""
+"""The files of a part of a study: models, measurements, and the code that computed them."""
 
 from pathlib import Path
 
 from parties.experiments.population.part import PartPlan, StudyPart, StudyPlace
 from parties.experiments.population.plan import ORIGINAL, RETRAIN, Population, TriggerPopulation
+from parties.experiments.provenance import RunningCode
 
 CONFIGS = Path(__file__).parents[4] / "configs"
 POPULATION = Population(
@@ -22,8 +23,11 @@ def trigger(party: str, runs: int = 2) -> TriggerPopulation:
 
 
 def part(folder: Path, own: TriggerPopulation | None = None) -> StudyPart:
+    """A part whose digested code is the file ``code.py`` of the folder."""
+    (folder / "code.py").write_text("LIMIT = 3")
+    code = RunningCode.begin(["code.py"], folder)
     plan = PartPlan(POPULATION.model_copy(update={"trigger": own}), 3, (), {})
-    return StudyPart(plan, StudyPlace(CONFIGS, None, folder / "out", ()), lambda _: None)
+    return StudyPart(plan, StudyPlace(CONFIGS, None, folder / "out", code), lambda _: None)
 
 
 def test_models_of_another_trigger_are_not_read(tmp_path: Path) -> None:
@@ -36,3 +40,12 @@ def test_models_of_another_trigger_are_not_read(tmp_path: Path) -> None:
         assert len(again.measured(ORIGINAL).triggered) == other.runs
         assert len(again.model_files().keys() - known) == 1
     assert set(part(tmp_path, trigger("left")).model_files()) == known
+
+
+def test_measurement_after_a_change_of_the_code_has_unknown_code(tmp_path: Path) -> None:
+    own = part(tmp_path)
+    before = own.measured(ORIGINAL).facts["provenance"]
+    (tmp_path / "code.py").write_text("LIMIT = 4")
+    after = own.measured(RETRAIN).facts["provenance"]
+    assert before["code"]
+    assert after == before | {"code": ""}
