@@ -15,6 +15,7 @@ from parties.cli.options import DataOption, DebugOption, RayOption
 if TYPE_CHECKING:
     from parties.experiments.on_ray.studies import Work
     from parties.experiments.population.part import Describe, StudyPlace
+    from parties.experiments.population.study import MeasuredPart
 
 STUDY = Path(__file__).parents[3] / "configs" / "bench" / "forgetting.toml"
 
@@ -163,7 +164,13 @@ def _measure(
     from parties.experiments.population.plan import read_study
     from parties.experiments.population.recorded import RecordedStudy
     from parties.experiments.population.search import NAME, read_choices, with_choices
-    from parties.experiments.population.study import measure_part, study_plans, summarise_study
+    from parties.experiments.population.study import (
+        missing_measurements,
+        origins_of,
+        seconds_of_methods,
+        study_plans,
+        summarise_study,
+    )
     from parties.experiments.provenance import Provenance
     from parties.experiments.study_pages.checks import study_checks
     from parties.experiments.study_pages.figure import draw_study, study_points
@@ -173,7 +180,7 @@ def _measure(
     study, place = read_study(options.study), options.place()
     choices = read_choices(options.docs / NAME)
     chosen, recorded = study.chosen(options.only), RecordedStudy.read(options.page(".json"))
-    recorded.require(study, chosen, wanted)
+    recorded.require(study, chosen, wanted, seeds)
     rows = {
         each.name: with_choices(
             [row for row in study.rows(each) if not wanted or row.name in wanted], each, choices
@@ -181,20 +188,14 @@ def _measure(
         for each in chosen
     }
     work = list(study_plans(study, rows, seeds))
-    if options.ray is not None:
-        _measure_on_ray(options, place, work, console)
-    parts = []
-    with _progress(console, "populations", len(work)) as (describe, advance):
-        for plan, methods in work:
-            parts.append(measure_part(plan, methods, place, describe))
-            advance()
-    facts = [each.facts for part in parts for each in part.rows.values()]
-    of_parts = [Provenance(**each["provenance"]) for each in facts]
-    measured = Provenance.common([*recorded.measured, *of_parts])
-    hours = sum(each["seconds"] for each in facts) / 3600
-    content = recorded.merged(study, list(summarise_study(parts)), hours).content(measured)
+    missing = missing_measurements(work, place)
+    parts = _measured_parts(options, place, work, console)
+    hours = recorded.new_hours(seconds_of_methods(parts), missing)
+    recorded = recorded.merged(study, list(summarise_study(parts)), hours, origins_of(parts))
+    measured = Provenance.common(recorded.measured)
+    content = json.dumps(recorded.content(measured), indent=1, ensure_ascii=False)
     options.docs.mkdir(parents=True, exist_ok=True)
-    options.page(".json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    options.page(".json").write_text(content + "\n")
     recorded = RecordedStudy.read(options.page(".json"))  # what the page and the picture show
     summaries = list(recorded.populations.values())
     options.page("-study.md").write_text(study_page(options.study, recorded, options.docs / NAME))
@@ -203,6 +204,22 @@ def _measure(
     merge_rows(options.docs / "fedora.json", options.study.stem, checks, measured)
     console.print(f"page:    {options.page('-study.md')}", event="result")
     console.print(f"figures: {options.docs / 'fedora.json'}", event="result")
+
+
+def _measured_parts(
+    options: ForgettingOptions, place: "StudyPlace", work: "Work", console: Console
+) -> "list[MeasuredPart]":
+    """Return all measurements of a study, read from their files or computed."""
+    from parties.experiments.population.study import measure_part
+
+    if options.ray is not None:
+        _measure_on_ray(options, place, work, console)
+    parts = []
+    with _progress(console, "populations", len(work)) as (describe, advance):
+        for plan, methods in work:
+            parts.append(measure_part(plan, methods, place, describe))
+            advance()
+    return parts
 
 
 def _measure_on_ray(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from parties.experiments.population.part import PartPlan, StudyPart, StudyPlace
 from parties.experiments.population.plan import ORIGINAL, RETRAIN, Population, TriggerPopulation
+from parties.experiments.population.study import missing_measurements
 from parties.experiments.provenance import RunningCode
 
 CONFIGS = Path(__file__).parents[4] / "configs"
@@ -49,3 +50,11 @@ def test_measurement_after_a_change_of_the_code_has_unknown_code(tmp_path: Path)
     after = own.measured(RETRAIN).facts["provenance"]
     assert before["code"]
     assert after == before | {"code": ""}
+
+
+def test_missing_measurements_are_those_without_a_file(tmp_path: Path) -> None:
+    own = part(tmp_path)
+    own.measured(ORIGINAL)
+    place = StudyPlace(CONFIGS, None, tmp_path / "out", RunningCode.begin(()))
+    missing = missing_measurements([(own.plan, (ORIGINAL, RETRAIN))], place)
+    assert missing == {("digits", 3, RETRAIN.name)}
