@@ -13,7 +13,7 @@ import subprocess
 import threading
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -112,6 +112,35 @@ class Provenance:
             "; ".join(filter(None, machines)),
             codes.pop() if len(codes) == 1 else "",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCode:
+    """The code that a process executes; a change of its files later does not change what it runs.
+
+    Attributes:
+        scope: the code that the figures depend on: folders and files below ``root``.
+        started: the provenance at the start.
+    """
+
+    scope: tuple[str, ...]
+    started: Provenance
+    root: Path = ROOT
+
+    @classmethod
+    def begin(cls, scope: Iterable[str], root: Path = ROOT) -> Self:
+        """Read the code in ``scope``; call it before the process that measures starts its work."""
+        listed = tuple(scope)
+        return cls(listed, Provenance.here(listed, root), root)
+
+    def provenance(self) -> Provenance:
+        """Return the provenance of a figure that is measured now.
+
+        The digest is empty if the files have changed since the start: the process may have imported
+        modules before and after the change.
+        """
+        same = code_digest(self.scope, self.root) == self.started.code
+        return self.started if same else replace(self.started, code="")
 
 
 def checked_out_commit(root: Path = ROOT) -> str:

@@ -15,6 +15,7 @@ from parties.cli.options import DataOption, DebugOption, RayOption
 if TYPE_CHECKING:
     from parties.experiments.on_ray.studies import Work
     from parties.experiments.population.part import Describe, StudyPlace
+    from parties.experiments.population.study import MeasuredPart
 
 STUDY = Path(__file__).parents[3] / "configs" / "bench" / "forgetting.toml"
 
@@ -59,16 +60,15 @@ class ForgettingOptions:
         return self.docs / f"{self.study.stem}{suffix}"
 
     def place(self) -> "StudyPlace":
-        """Return the folders of the study."""
+        """Return the folders of the study, and the present code that its figures depend on.
+
+        A study of a user has no scope of its own.
+        """
         from parties.experiments.population.part import StudyPlace
+        from parties.experiments.provenance import SCOPES, RunningCode
 
-        return StudyPlace(self.study.parent, self.data, self.out, self.scope())
-
-    def scope(self) -> tuple[str, ...]:
-        """Return the code that the figures depend on; a study of a user has no scope of its own."""
-        from parties.experiments.provenance import SCOPES
-
-        return SCOPES.get(self.study.stem, SCOPES["forgetting"])
+        scope = SCOPES.get(self.study.stem, SCOPES["forgetting"])
+        return StudyPlace(self.study.parent, self.data, self.out, RunningCode.begin(scope))
 
 
 def forgetting_command(  # noqa: PLR0913  one parameter per option
@@ -140,19 +140,18 @@ def _search(options: ForgettingOptions, console: Console) -> None:
         search_steps,
         write_choices,
     )
-    from parties.experiments.provenance import Provenance
 
     torch.set_num_threads(options.threads)
-    study, path = read_study(options.study), options.docs / NAME
+    study, path, place = read_study(options.study), options.docs / NAME, options.place()
     options.docs.mkdir(parents=True, exist_ok=True)
-    chosen, measured = study.chosen(options.only), Provenance.here(options.scope())
+    chosen = study.chosen(options.only)
     if options.ray is not None:
-        plans = [search_plans(study, each, options.place()) for each in chosen]
-        _measure_on_ray(options, [part for each in plans for part in each], console)
+        plans = [search_plans(study, each, place) for each in chosen]
+        _measure_on_ray(options, place, [part for each in plans for part in each], console)
     with _progress(console, "trials", search_steps(study, chosen)) as (describe, advance):
         for population in chosen:
-            for choice in search_settings(study, population, options.place(), describe, advance):
-                write_choices(path, [choice], measured)
+            for choice in search_settings(study, population, place, describe, advance):
+                write_choices(path, [choice])
     console.print(f"settings: {path}", event="result")
 
 
@@ -165,16 +164,23 @@ def _measure(
     from parties.experiments.population.plan import read_study
     from parties.experiments.population.recorded import RecordedStudy
     from parties.experiments.population.search import NAME, read_choices, with_choices
-    from parties.experiments.population.study import measure_part, study_plans, summarise_study
+    from parties.experiments.population.study import (
+        missing_measurements,
+        origins_of,
+        seconds_of_methods,
+        study_plans,
+        summarise_study,
+    )
     from parties.experiments.provenance import Provenance
     from parties.experiments.study_pages.checks import study_checks
     from parties.experiments.study_pages.figure import draw_study, study_points
     from parties.experiments.study_pages.study_page import study_page
 
     torch.set_num_threads(options.threads)
-    study, choices = read_study(options.study), read_choices(options.docs / NAME)
+    study, place = read_study(options.study), options.place()
+    choices = read_choices(options.docs / NAME)
     chosen, recorded = study.chosen(options.only), RecordedStudy.read(options.page(".json"))
-    recorded.require(study, chosen, wanted)
+    recorded.require(study, chosen, wanted, seeds)
     rows = {
         each.name: with_choices(
             [row for row in study.rows(each) if not wanted or row.name in wanted], each, choices
@@ -182,20 +188,14 @@ def _measure(
         for each in chosen
     }
     work = list(study_plans(study, rows, seeds))
-    if options.ray is not None:
-        _measure_on_ray(options, work, console)
-    parts = []
-    with _progress(console, "populations", len(work)) as (describe, advance):
-        for plan, methods in work:
-            parts.append(measure_part(plan, methods, options.place(), describe))
-            advance()
-    facts = [each.facts for part in parts for each in part.rows.values()]
-    of_parts = [Provenance(**each["provenance"]) for each in facts]
-    measured = Provenance.common([*recorded.measured, *of_parts])
-    hours = sum(each["seconds"] for each in facts) / 3600
-    content = recorded.merged(study, list(summarise_study(parts)), hours).content(measured)
+    missing = missing_measurements(work, place)
+    parts = _measured_parts(options, place, work, console)
+    hours = recorded.new_hours(seconds_of_methods(parts), missing)
+    recorded = recorded.merged(study, list(summarise_study(parts)), hours, origins_of(parts))
+    measured = Provenance.common(recorded.measured)
+    content = json.dumps(recorded.content(measured), indent=1, ensure_ascii=False)
     options.docs.mkdir(parents=True, exist_ok=True)
-    options.page(".json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    options.page(".json").write_text(content + "\n")
     recorded = RecordedStudy.read(options.page(".json"))  # what the page and the picture show
     summaries = list(recorded.populations.values())
     options.page("-study.md").write_text(study_page(options.study, recorded, options.docs / NAME))
@@ -206,20 +206,37 @@ def _measure(
     console.print(f"figures: {options.docs / 'fedora.json'}", event="result")
 
 
-def _measure_on_ray(options: ForgettingOptions, work: "Work", console: Console) -> None:
+def _measured_parts(
+    options: ForgettingOptions, place: "StudyPlace", work: "Work", console: Console
+) -> "list[MeasuredPart]":
+    """Return all measurements of a study, read from their files or computed."""
+    from parties.experiments.population.study import measure_part
+
+    if options.ray is not None:
+        _measure_on_ray(options, place, work, console)
+    parts = []
+    with _progress(console, "populations", len(work)) as (describe, advance):
+        for plan, methods in work:
+            parts.append(measure_part(plan, methods, place, describe))
+            advance()
+    return parts
+
+
+def _measure_on_ray(
+    options: ForgettingOptions, place: "StudyPlace", work: "Work", console: Console
+) -> None:
     """Measure what has no file yet on a Ray cluster; afterwards all measurements have files."""
     from parties.experiments.on_ray.studies import count_missing, measure_on_ray
     from parties.experiments.on_ray.tasks import RayTasks
 
-    place, threads = options.place(), options.threads
     missing = count_missing(work, place)
     if not missing:
         return
     with (
-        RayTasks(options.ray or "", threads) as tasks,
+        RayTasks(options.ray or "", options.threads) as tasks,
         _progress(console, "measurements on Ray", missing) as progress,
     ):
-        measure_on_ray(tasks, work, place, threads, progress)
+        measure_on_ray(tasks, work, place, options.threads, progress)
 
 
 @contextmanager

@@ -32,6 +32,7 @@ class CachedRun:
     code: str
     seconds: float  # duration of the run
     values: dict[str, Values]  # the values by method and measure
+    base: str = ""  # LLM mode: digest of the base model; empty: not recorded
 
     @property
     def provenance(self) -> Provenance:
@@ -56,6 +57,7 @@ def extract_records(
                 **about["provenance"],
                 seconds=about["seconds"],
                 values=read(run, metrics),
+                base=metrics["run"].get("base") or "",
             )
     return found
 
@@ -93,7 +95,7 @@ def write_cache(folder: Path, runs: Mapping[str, CachedRun]) -> None:
     """Write the cached runs to ``folder``, sorted by title."""
     ordered = sorted(runs.items(), key=lambda each: (each[1].title, each[0]))
     lines = [
-        f"{json.dumps(digest)}: {json.dumps(asdict(each), ensure_ascii=False)}"
+        f"{json.dumps(digest)}: {json.dumps(_as_json(each), ensure_ascii=False)}"
         for digest, each in ordered
     ]
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,3 +103,8 @@ def write_cache(folder: Path, runs: Mapping[str, CachedRun]) -> None:
         folder / FILE, ("{\n" + ",\n".join(lines) + "\n}\n").encode()
     )  # one line a run
     (folder / FILE).chmod(0o644)
+
+
+def _as_json(run: CachedRun) -> dict[str, Any]:
+    """Return a run as a JSON object, without an empty digest of the base model."""
+    return {name: value for name, value in asdict(run).items() if name != "base" or value}

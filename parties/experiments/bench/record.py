@@ -99,7 +99,8 @@ def publish_pages(pages: Pages, results: Results, command: str, docs: Path) -> W
     content = {**about, "source": pages.source, "blocks": [block_to_json(each) for each in shown]}
     _text(folder / "tables.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     drawn = draw_pictures(pages, docs)
-    parts = [_head(about, pages), _check_table(judged), *_sections(shown, drawn)]
+    head = _head(about, pages) + _bases(results.unknown_bases)
+    parts = [head, _check_table(judged), *_sections(shown, drawn)]
     _text(folder / "tables.md", "\n".join(parts))
     rows = [*judged, _time(pages, results)]
     known = [asdict(each) for each in rows if each.value is not None]
@@ -172,6 +173,16 @@ def _head(about: Mapping[str, Any], pages: Pages) -> str:
     if about["runs"]["there"] and not about["code"]:
         text += "\n**Mixed:** the runs were computed by more than one version of the program.\n"
     return text
+
+
+def _bases(unknown: int) -> str:
+    """Return a paragraph about the runs whose base model is not recorded."""
+    if not unknown:
+        return ""
+    return (
+        f"\n**Base model not known:** the records of {unknown} runs do not have the digest of "
+        "their base model, so it may differ from that of the other runs.\n"
+    )
 
 
 def _check_table(judged: Sequence[ReproductionCheck]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import TypeAlias
 
+from configs.errors import ConfigError
 from parties.experiments.bench.cache import CachedRun
 from parties.experiments.bench.plan import PlannedRun, Values
 from parties.experiments.provenance import Provenance
@@ -40,6 +41,8 @@ class Results:
     there: int = 0  # number of finished runs
     provenance: Provenance = field(default_factory=Provenance)  # of all finished runs together
     hours: float = 0.0  # run time with two runs at a time, timed runs one at a time
+    # Number of runs without a recorded base model, although others of their experiment have one.
+    unknown_bases: int = 0
 
     def series(self, experiment: str, row: TableRow, measure: str) -> SeedSeries:
         """Return the values of a measure in a table row, by seed; empty if there are no runs."""
@@ -48,7 +51,11 @@ class Results:
 
 
 def collect_results(wanted: Iterable[PlannedRun], stored: Mapping[str, CachedRun]) -> Results:
-    """Collect the values of the ``wanted`` runs; ``stored`` maps a digest to a finished run."""
+    """Collect the values of the ``wanted`` runs; ``stored`` maps a digest to a finished run.
+
+    Raises:
+        ConfigError: runs of one experiment have different base models.
+    """
     planned = list(wanted)
     there = [run for run in planned if run.digest in stored]
     found: dict[tuple[str, str, str], dict[int, Values]] = defaultdict(lambda: defaultdict(dict))
@@ -58,7 +65,32 @@ def collect_results(wanted: Iterable[PlannedRun], stored: Mapping[str, CachedRun
     measured = Provenance.common(stored[run.digest].provenance for run in there)
     different, made = ({run.digest for run in group} for group in (planned, there))
     hours = {run.digest: _hours(run, stored[run.digest]) for run in there}
-    return Results(dict(found), len(different), len(made), measured, sum(hours.values()))
+    return Results(
+        dict(found), len(different), len(made), measured, sum(hours.values()),
+        _unknown_bases(there, stored),
+    )  # fmt: skip
+
+
+def _unknown_bases(there: Iterable[PlannedRun], stored: Mapping[str, CachedRun]) -> int:
+    """Return the number of runs whose base model may differ from that of their experiment."""
+    digests: dict[str, dict[str, CachedRun]] = defaultdict(dict)  # by experiment and run
+    for run in there:
+        digests[run.experiment][run.digest] = stored[run.digest]
+    unknown = 0
+    for experiment, runs in digests.items():
+        known = {each.base: (digest, each) for digest, each in runs.items() if each.base}
+        if len(known) > 1:
+            parts = [
+                f"{base[:12]}… in {each.title!r} ({digest})"
+                for base, (digest, each) in known.items()
+            ]
+            raise ConfigError(
+                f"the runs of {experiment!r} have different base models: {'; '.join(parts)}",
+                "remove the runs with the wrong base model from runs.json, and their folders from "
+                "the folder of --out; then run the command again with one base model in --data",
+            )
+        unknown += sum(not each.base for each in runs.values()) if known else 0
+    return unknown
 
 
 def _hours(run: PlannedRun, cached: CachedRun) -> float:

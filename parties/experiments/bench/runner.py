@@ -23,7 +23,7 @@ from configs.agreement import VerticalAgreement
 from parties.common.atomic_file import write_atomically
 from parties.common.printable import printable
 from parties.experiments.bench.plan import PlannedRun
-from parties.experiments.provenance import SCOPES, TABLES, Provenance
+from parties.experiments.provenance import SCOPES, TABLES, Provenance, RunningCode
 from parties.report import METRICS
 
 PATIENCE = 20.0  # seconds in which a child process must end after SIGTERM
@@ -156,6 +156,7 @@ def _execute(
         work.mkdir(mode=0o700)
         log.truncate(0)
         listen(RunStatus(run, "started"))
+        program = RunningCode.begin(SCOPES[TABLES[run.agreement.mode]])
         child = children.start(run_command(run, place, work), log)
         if child is None:
             return RunStatus(run, "failed", reason="stopped")
@@ -166,7 +167,7 @@ def _execute(
         made = work / run.agreement.federation / METRICS
         if code or not made.exists():
             return RunStatus(run, "failed", seconds, f"exit code {code}: {_last(path)}")
-        _keep(run, made, folder / METRICS, seconds)
+        _keep(run, made, folder / METRICS, seconds, program.provenance())
         shutil.rmtree(work)
         path.unlink()
         return RunStatus(run, "done", seconds)
@@ -203,14 +204,14 @@ def run_command(run: PlannedRun, place: RunPlace, out: Path) -> list[str]:
     return command + [part for change in run.changes for part in ("--set", change)]
 
 
-def _keep(run: PlannedRun, made: Path, path: Path, seconds: float) -> None:
+def _keep(run: PlannedRun, made: Path, path: Path, seconds: float, code: Provenance) -> None:
     """Write the record: the run's metrics, its changes, duration, provenance and date."""
     bench = {
         "run": run.title,
         "seed": run.seed,
         "changes": run.changes,
         "seconds": seconds,
-        "provenance": asdict(Provenance.here(SCOPES[TABLES[run.agreement.mode]])),
+        "provenance": asdict(code),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     metrics = json.loads(made.read_bytes())

@@ -6,6 +6,7 @@ each part is a task of its own.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -14,6 +15,7 @@ import torch
 
 from parties.common.atomic_file import write_atomically
 from parties.experiments.on_ray.tasks import RayTasks
+from parties.experiments.population.measured import Measured
 from parties.experiments.population.part import (
     Describe,
     PartInputs,
@@ -22,6 +24,7 @@ from parties.experiments.population.part import (
     StudyPlace,
 )
 from parties.experiments.population.plan import RETRAIN, StudyMethod
+from parties.experiments.provenance import Provenance, RunningCode
 
 Files: TypeAlias = dict[str, bytes]  # content by name
 Work: TypeAlias = Sequence[tuple[PartPlan, Sequence[StudyMethod]]]
@@ -41,6 +44,8 @@ def measure_on_ray(
 ) -> None:
     """Measure what has no file yet, and write the files into the folder of the study.
 
+    If the code's files change meanwhile, the later measurements are stored with unknown code.
+
     Args:
         tasks: the cluster.
         work: the plan of each part, and the methods to measure.
@@ -51,16 +56,16 @@ def measure_on_ray(
     parts = list(_missing(work, place))
     inputs = [tasks.share(part.read_inputs()) for part, _ in parts]
     for with_models in (False, True):
-        jobs, names = [], list[tuple[StudyPart, str]]()
+        jobs, names = [], list[tuple[StudyPart, StudyMethod]]()
         for (part, rows), shared in zip(parts, inputs, strict=True):
             models = tasks.share(part.model_files())
             for row in [each for each in rows if (each != RETRAIN) == with_models]:
-                jobs.append((part.plan, row, shared, models, place.scope, threads))
-                names.append((part, row.name))
+                jobs.append((part.plan, row, shared, models, place.code, threads))
+                names.append((part, row))
         for number, found in tasks.run(_measure, jobs):
-            part, name = names[number]
-            _write(part.folder, found)
-            progress[0](f"{part.name}: {name}")
+            part, row = names[number]
+            _write(part, row, found, place.code.provenance())
+            progress[0](f"{part.name}: {row.name}")
             progress[1]()
 
 
@@ -79,13 +84,13 @@ def _measure(
     row: StudyMethod,
     inputs: PartInputs,
     known: Mapping[str, bytes],
-    scope: tuple[str, ...],
+    code: RunningCode,
     threads: int,
 ) -> Files:
     """Measure one method on a node; return the files that are new."""
     torch.set_num_threads(threads)
     with TemporaryDirectory() as name:
-        place = StudyPlace(Path(name), None, Path(name), scope)
+        place = StudyPlace(Path(name), None, Path(name), code)
         part = StudyPart(plan, place, lambda _: None, inputs)
         part.folder.mkdir()
         for each, content in known.items():
@@ -95,7 +100,12 @@ def _measure(
         return {each: path.read_bytes() for each, path in files.items() if each not in known}
 
 
-def _write(folder: Path, files: Mapping[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def _write(part: StudyPart, row: StudyMethod, files: Mapping[str, Any], code: Provenance) -> None:
+    """Write the files of a task; the measurement's file gets the provenance ``code``."""
+    part.folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        write_atomically(folder / name, content)
+        write_atomically(part.folder / name, content)
+    path = part.path(row)
+    measured = Measured.load(path)
+    if measured.facts["provenance"] != asdict(code):
+        measured.with_facts(provenance=asdict(code)).save(path)

@@ -2,7 +2,7 @@
 
 import io
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +34,10 @@ class Measured:
     # the trigger, ``[trigger runs]``; empty without a trigger.
     triggered: Floats
     facts: dict[str, Any]  # settings, cost and provenance, as JSON
+
+    def with_facts(self, **facts: Any) -> "Measured":
+        """Return the same with these facts added or replaced."""
+        return replace(self, facts=self.facts | facts)
 
     def save(self, path: Path) -> None:
         """Write the file; after a crash it is whole or absent."""

@@ -40,7 +40,7 @@ from parties.experiments.population.run import (
     train_originals,
 )
 from parties.experiments.population.trained import TrainedPopulation
-from parties.experiments.provenance import Provenance
+from parties.experiments.provenance import Provenance, RunningCode
 from parties.vertical.methods.registry import SCHEMA
 from protocol import vfl_pb2
 from unlearning.audit.forgetting import label_log_odds
@@ -58,7 +58,7 @@ class StudyPlace:
     configs: Path  # the folder of the study's file
     data: Path | None
     out: Path
-    scope: tuple[str, ...]  # the code that the figures depend on
+    code: RunningCode  # that the figures depend on
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +125,11 @@ class StudyPart:
         every: dict[tuple[str, ...], PooledData] = {(): self._pooled}
         if trigger is not None:
             every[tuple(trigger.changes)] = self._read(trigger.changes)
-        return PartInputs(self.agreement, self._text, every, Provenance.here(self._place.scope))
+        return PartInputs(self.agreement, self._text, every, self._place.code.started)
 
     def model_files(self) -> dict[str, bytes]:
         """The files with trained models that exist: content by name."""
-        paths = [self.folder / f"{name}.npz" for name in (ORIGINALS, RETRAINS, TRIGGERED)]
+        paths = [self._models_path(name) for name in (ORIGINALS, RETRAINS, TRIGGERED)]
         return {each.name: each.read_bytes() for each in paths if each.exists()}
 
     def path(self, row: StudyMethod) -> Path:
@@ -138,9 +138,7 @@ class StudyPart:
         settings = row.model_dump(mode="json", include={"way", "paper", "settings"})
         settings |= {"from_defaults": True} if row.from_defaults else {}
         settings |= {"requests": row.requests} if row.requests > 1 else {}
-        trigger = self.plan.population.trigger
-        triggers = None if trigger is None else trigger.model_dump(mode="json")
-        return self.folder / f"{_digest([settings, printed, triggers])}.npz"
+        return self.folder / f"{_digest([settings, printed, self._trigger_settings])}.npz"
 
     def measured(self, row: StudyMethod) -> Measured:
         """Return what is measured of a method, from its file or computed.
@@ -151,7 +149,8 @@ class StudyPart:
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             self._describe(f"{self.name}: {row.name}")
-            self._measure(row).save(path)
+            found = self._measure(row)
+            found.with_facts(provenance=asdict(self._provenance())).save(path)
         return Measured.load(path)
 
     @property
@@ -213,13 +212,23 @@ class StudyPart:
         self, sets: ForgetSet, purpose: str, rows: vfl_pb2.Rows, early: Sequence[float] = ()
     ) -> TrainedPopulation:
         """Train models, or read them from the file of an earlier run."""
-        path = self.folder / f"{purpose}.npz"
+        path = self._models_path(purpose)
         if path.exists():
             return _load_models(path, sets)
         self._describe(f"{self.name}: training {sets.runs} models ({purpose})")
         trained = train_originals(sets, purpose, rows, early)
         _save_models(path, trained)
         return trained
+
+    def _models_path(self, purpose: str) -> Path:
+        """Return the file of the models; the folder's name does not depend on the trigger."""
+        name = f"{purpose}-{_digest(self._trigger_settings)}" if purpose == TRIGGERED else purpose
+        return self.folder / f"{name}.npz"
+
+    @property
+    def _trigger_settings(self) -> dict[str, Any] | None:
+        trigger = self.plan.population.trigger
+        return None if trigger is None else trigger.model_dump(mode="json")
 
     def _models(self, row: StudyMethod, sets: ForgetSet, trained: TrainedPopulation) -> "_Result":
         """Return the models after a method, and its cost."""
@@ -245,7 +254,6 @@ class StudyPart:
         facts = {
             "row": row.model_dump(mode="json", include={"name", "way", "settings"}),
             "training_rows": len(self._sets.rows(0).train),
-            "provenance": asdict(self._provenance()),
             "failure": None,
         }
         originals, began = self._originals, monotonic()
@@ -260,7 +268,7 @@ class StudyPart:
 
     def _provenance(self) -> Provenance:
         known = self._inputs
-        return Provenance.here(self._place.scope) if known is None else known.measured
+        return self._place.code.provenance() if known is None else known.measured
 
     def _audited(self, models: Ensemble, triggered: Floats, facts: dict[str, Any]) -> Measured:
         pooled, sets = self._sets.pooled, self._sets

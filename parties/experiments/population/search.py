@@ -6,7 +6,7 @@ one point (``search.utility``) below that of Retrain, the rule takes the one wit
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -17,6 +17,7 @@ from scipy.stats import qmc
 from configs.errors import ConfigError
 from parties.common.atomic_file import write_atomically
 from parties.experiments.population.audit import leak
+from parties.experiments.population.measured import Measured
 from parties.experiments.population.part import (
     Describe,
     PartPlan,
@@ -52,6 +53,7 @@ class Choice:
         bool  # whether a trial was within the limit of accuracy; else the most accurate is taken
     )
     trials: list[Trial]
+    provenance: Provenance  # of all trials together
 
 
 def search_steps(study: Study, chosen: Sequence[Population]) -> int:
@@ -91,11 +93,13 @@ def search_settings(
     rate = parts[0].agreement.training.learning_rate
     for row in study.rows(population):
         if row.search:
-            trials = list[Trial]()
-            for tried in tried_rows(study, row, rate):
-                trials.append(_trial(tried, parts))
+            trials, origins = list[Trial](), _origins(part.measured(RETRAIN) for part in parts)
+            for tried, settings in tried_rows(study, row, rate):
+                found = [part.measured(tried) for part in parts]
+                trials.append(_trial(settings, parts, found))
+                origins |= _origins(found)
                 advance()
-            yield choose(study, population, row, trials)
+            yield choose(study, population, row, trials, Provenance.common(origins))
 
 
 def tried_rows(
@@ -108,10 +112,14 @@ def tried_rows(
     return [(row.with_settings(each), each) for each in found]
 
 
-def _trial(tried: tuple[StudyMethod, dict[str, Any]], parts: Sequence[StudyPart]) -> Trial:
-    row, settings = tried
-    measured = [(part, part.measured(row)) for part in parts]
-    found = [each for _, each in measured]
+def _origins(measured: Iterable[Measured]) -> set[Provenance]:
+    return {Provenance(**each.facts["provenance"]) for each in measured}
+
+
+def _trial(
+    settings: dict[str, Any], parts: Sequence[StudyPart], found: Sequence[Measured]
+) -> Trial:
+    measured = list(zip(parts, found, strict=True))
     failures = [each.facts["failure"] for each in found if each.facts["failure"]]
     seconds = sum(each.facts["seconds"] for each in found)
     if failures:
@@ -124,7 +132,13 @@ def _trial(tried: tuple[StudyMethod, dict[str, Any]], parts: Sequence[StudyPart]
     return Trial(settings, leaks, lost, share, seconds)
 
 
-def choose(study: Study, population: Population, row: StudyMethod, trials: list[Trial]) -> Choice:
+def choose(
+    study: Study,
+    population: Population,
+    row: StudyMethod,
+    trials: list[Trial],
+    measured: Provenance,
+) -> Choice:
     """Return the trial with the lowest leak among the useful ones, else the most accurate one."""
     useful = [each for each in trials if each.utility >= -study.search.utility]
     best = (
@@ -132,15 +146,20 @@ def choose(study: Study, population: Population, row: StudyMethod, trials: list[
         if useful
         else max(trials, key=lambda each: each.utility)
     )
-    return Choice(population.name, row.name, best.settings, bool(useful), trials)
+    return Choice(population.name, row.name, best.settings, bool(useful), trials, measured)
 
 
-def write_choices(path: Path, choices: Sequence[Choice], measured: Provenance) -> None:
-    """Write choices to a file, in place of earlier choices of the same populations and rows."""
+def write_choices(path: Path, choices: Sequence[Choice]) -> None:
+    """Write choices to a file, in place of earlier choices of the same populations and rows.
+
+    The file has the common provenance of all its choices.
+    """
     earlier = _read(path)["choices"] if path.exists() else []
     new = {(each.population, each.row) for each in choices}
     kept = [each for each in earlier if (each["population"], each["row"]) not in new]
-    content = {**asdict(measured), "choices": kept + [asdict(each) for each in choices]}
+    written = kept + [asdict(each) for each in choices]
+    common = Provenance.common(Provenance(**each["provenance"]) for each in written)
+    content = {**asdict(common), "choices": written}
     write_atomically(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
     path.chmod(0o644)
 
@@ -175,8 +194,10 @@ def with_choices(
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """Return the content of the file; where it has no provenance of a choice, it is unknown."""
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        choices = [{"provenance": asdict(Provenance())} | each for each in content["choices"]]
+    except (KeyError, OSError, TypeError, ValueError) as error:
         raise ConfigError(f"{path} is not a file of chosen settings: {error}") from error
-    return content
+    return content | {"choices": choices}

@@ -24,7 +24,14 @@ from parties.experiments.population.part import (
     StudyPlace,
 )
 from parties.experiments.population.plan import ORIGINAL, RETRAIN, Population, Study, StudyMethod
-from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary, Spread
+from parties.experiments.population.summary import (
+    NULL,
+    MeasurementKey,
+    MethodSummary,
+    PopulationSummary,
+    Spread,
+)
+from parties.experiments.provenance import Provenance
 from parties.vertical.methods.fedora import ConstraintUse
 from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc, corrected_auc
 from unlearning.audit.epsilon import AttackCounts, epsilon_bound
@@ -58,6 +65,34 @@ def study_plans(
         for seed in range(study.first, study.first + seeds):
             plan = PartPlan.of(study, population, seed)
             yield plan, (ORIGINAL, RETRAIN, *methods)
+
+
+def missing_measurements(
+    work: Sequence[tuple[PartPlan, Sequence[StudyMethod]]], place: StudyPlace
+) -> set[MeasurementKey]:
+    """Return the measurements that have no file yet."""
+    parts = [(StudyPart(plan, place, lambda _: None), methods) for plan, methods in work]
+    return {
+        (part.plan.population.name, part.plan.seed, row.name)
+        for part, methods in parts
+        for row in methods
+        if not part.path(row).exists()
+    }
+
+
+def seconds_of_methods(parts: Sequence[MeasuredPart]) -> dict[MeasurementKey, float]:
+    """Return the seconds that each measurement took, without the training of the models."""
+    return {
+        (part.population.name, part.seed, name): each.facts["seconds"]
+        for part in parts
+        for name, each in part.rows.items()
+    }
+
+
+def origins_of(parts: Sequence[MeasuredPart]) -> list[Provenance]:
+    """Return the provenance of each measurement."""
+    found = [each.facts for part in parts for each in part.rows.values()]
+    return [Provenance(**facts["provenance"]) for facts in found]
 
 
 def measure_part(

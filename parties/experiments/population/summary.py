@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from parties.vertical.methods.fedora import ConstraintUse
 from unlearning.audit.bias_curve import BiasCurve, CorrectedAuc
@@ -12,6 +12,7 @@ from unlearning.audit.epsilon import EpsilonBound
 from unlearning.audit.equivalence import SeedEquivalence
 
 NULL: Final = "Retrain against Retrain"
+MeasurementKey: TypeAlias = tuple[str, int, str]  # population, seed and row
 
 
 @dataclass(frozen=True, slots=True)

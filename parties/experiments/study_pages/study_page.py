@@ -31,7 +31,7 @@ SHORT: Final = """The page [forgetting.md](forgetting.md) has the main figures a
 PAGE: Final = """# Forgetting, measured per example: the study
 
 {short}Written by `{command}`; the methods took {hours:.1f} h, without the training of the models. The tables
-show means over seeds {first} to {last}. {settings}
+show means over {seeds}. {settings}
 
 {mixed}| column | meaning |
 |---|---|
@@ -74,15 +74,23 @@ def study_page(path: Path, recorded: RecordedStudy, search: Path) -> str:
     """
     study, summaries = read_study(path), list(recorded.populations.values())
     option = "" if path.stem == SHIPPED else f" --study {path.name}"
-    seeds = max(each.methods[0].auc[U_LIRA].seeds for each in summaries)
+    seeds = {each.name: each.methods[0].auc[U_LIRA].seeds for each in summaries}
     text = PAGE.format(
-        command=f"vfl bench forgetting{option} --seeds {seeds} --data DIR",
-        hours=recorded.hours, first=study.first, last=study.first + seeds - 1,
+        command=f"vfl bench forgetting{option} --seeds {max(seeds.values())} --data DIR",
+        hours=recorded.hours, seeds=_seeds_text(study.first, seeds),
         settings=_origin_of_settings(study, list(recorded.populations), search),
         short=SHORT if path.stem == SHIPPED else "",
         mixed="" if all(each.code for each in recorded.measured) else MIXED, name=path.stem,
     )  # fmt: skip
     return text + study_table(summaries)
+
+
+def _seeds_text(first: int, seeds: Mapping[str, int]) -> str:
+    """The seeds of all tables, or those of each population if their numbers differ."""
+    texts = {name: f"seeds {first} to {first + count - 1}" for name, count in seeds.items()}
+    if len(set(texts.values())) == 1:
+        return texts.popitem()[1]
+    return "; ".join(f"{text} ({name})" for name, text in texts.items())
 
 
 def _origin_of_settings(study: Study, measured: Sequence[str], search: Path) -> str:

@@ -8,6 +8,7 @@ from configs.errors import ConfigError
 from configs.language import LanguageAgreement
 from parties.cli.commands.bench import CONFIGS
 from parties.experiments.bench.benches import language_bench
+from parties.experiments.bench.cache import CachedRun, extract_records, read_cache, write_cache
 from parties.experiments.bench.language.blocks import METHODS, read_language_blocks
 from parties.experiments.bench.language.checks import TINY, language_checks
 from parties.experiments.bench.language.extract import extract_language
@@ -16,7 +17,7 @@ from parties.experiments.bench.plan import (
     Scope,
     read_federated_experiments,
 )
-from parties.experiments.bench.results import Results
+from parties.experiments.bench.results import Results, collect_results
 from parties.experiments.bench.tables import fill_blocks
 from parties.language import memory_check
 from parties.language.memory_check import estimate_party_memory
@@ -129,6 +130,44 @@ def test_extracted_figures_average_the_retrains() -> None:
     assert figures["npo"] == {"mu": 0.4, "ftr": 0.6, "seconds": 3.0}
     assert figures["retrain"]["mu"] == pytest.approx(0.55)
     assert "retrain-2" not in figures
+
+
+def cached(run: PlannedRun, base: str = "") -> CachedRun:
+    return CachedRun(run.title, "0123abc", "2 cores", "d1", 1.0, {}, base)
+
+
+def test_base_model_of_a_run_is_stored_with_its_values(tmp_path: Path) -> None:
+    (run, other) = runs(seeds=1)[:2]
+    origin = {"commit": "0123abc", "machine": "2 cores", "code": "d1"}
+    record = metrics({"original": {}}) | {
+        "run": {"base": "aa" * 32},
+        "bench": {"provenance": origin, "seconds": 1.0},
+    }
+    stored = extract_records([run], {run.digest: record}, extract_language)
+    assert stored[run.digest].base == "aa" * 32
+    write_cache(tmp_path, stored | {other.digest: cached(other)})
+    assert (tmp_path / "runs.json").read_text().count("base") == 1
+    assert read_cache(tmp_path) == stored | {other.digest: cached(other)}
+
+
+def test_runs_of_one_table_have_one_base_model() -> None:
+    one, two, three = runs(seeds=1)[:3]
+    same = {run.digest: cached(run, "aa" * 32) for run in (one, two)}
+    assert collect_results(runs(), same).unknown_bases == 0
+    mixed = same | {three.digest: cached(three, "bb" * 32)}
+    with pytest.raises(ConfigError, match=f"the runs of '{TINY}' have different base") as error:
+        collect_results(runs(), mixed)
+    assert f"bbbbbbbbbbbb… in '{three.title}' ({three.digest})" in str(error.value)
+    assert error.value.hint is not None
+    assert "runs.json" in error.value.hint
+
+
+def test_runs_without_a_recorded_base_model_are_counted() -> None:
+    one, two, three = runs(seeds=1)[:3]
+    earlier = {run.digest: cached(run) for run in (one, two)}
+    assert collect_results(runs(), earlier).unknown_bases == 0
+    some = earlier | {three.digest: cached(three, "aa" * 32)}
+    assert collect_results(runs(), some).unknown_bases == 2
 
 
 def results_of(ratio: float, utility: float, seeds: int = 3) -> Results:

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from bench_runs import write_list
@@ -14,6 +15,7 @@ from bench_runs import write_list
 from configs.errors import ConfigError
 from configs.experiments import read_experiments
 from parties.common.errors import Stopped
+from parties.experiments.bench import runner
 from parties.experiments.bench.benches import plan_vertical_runs
 from parties.experiments.bench.cache import extract_records, lock_pages, read_cache, write_cache
 from parties.experiments.bench.extract import extract_vertical
@@ -26,6 +28,7 @@ from parties.experiments.bench.runner import (
     read_run_record,
     run_command,
 )
+from parties.experiments.provenance import RunningCode
 
 
 def planned(folder: Path) -> list[PlannedRun]:
@@ -154,6 +157,29 @@ def test_stop_ends_the_child_processes(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         execute_runs([*missing, *runs[:2]], place, stop)
     assert read_run_record(place, runs[0]) is None
+
+
+@pytest.mark.parametrize("change", [True, False])
+def test_record_of_a_run_during_which_the_code_changed_has_unknown_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, change: bool
+) -> None:
+    run, place = planned(tmp_path)[0], RunPlace(tmp_path / "out", None)
+    code, made = tmp_path / "code.py", place.folder(run) / "work" / "tiny" / "metrics.json"
+    code.write_text("LIMIT = 3")
+    begun = RunningCode.begin(["code.py"], tmp_path)
+
+    class Child:
+        def wait(self) -> int:
+            made.parent.mkdir()
+            made.write_text("{}")
+            code.write_text(f"LIMIT = {4 if change else 3}")
+            return 0
+
+    monkeypatch.setattr(runner._Children, "start", lambda *_: Child())
+    program = SimpleNamespace(begin=lambda _: RunningCode.begin(["code.py"], tmp_path))
+    monkeypatch.setattr(runner, "RunningCode", program)
+    record = execute_runs([run], place, lambda _: None)[run.digest]
+    assert record["bench"]["provenance"]["code"] == ("" if change else begun.started.code)
 
 
 def test_incomplete_record_is_not_read(tmp_path: Path) -> None:

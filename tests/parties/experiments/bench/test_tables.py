@@ -148,12 +148,14 @@ def test_publish_writes_page_pictures_and_rows(tmp_path: Path) -> None:
     results.found |= RESULTS.found
     results.there, results.wanted = 3, 4
     results.provenance = Provenance("0123abc, 4567def", "2 cores")  # two versions of the code
+    results.unknown_bases = 2
     blocks = FedoraBlocks(source="somewhere", block=(BLOCK, bars, sweep))
     written = publish_pages(fedora_pages(blocks), results, "vfl bench fedora", tmp_path)
     page = written.page.read_text()
     assert "3 of 4 runs" in page
     assert "**Not complete:**" in page
     assert "**Mixed:**" in page
+    assert "**Base model not known:** the records of 2 runs" in page
     assert "![Figure 8](figure-8.png)" in page
     for name in ("figure-4.png", "figure-8.png"):
         assert (tmp_path / "fedora" / name).read_bytes().startswith(b"\x89PNG")

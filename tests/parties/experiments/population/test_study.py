@@ -15,6 +15,7 @@ from parties.experiments.population.part import PartPlan, StudyPlace
 from parties.experiments.population.plan import ORIGINAL, RETRAIN, Population, StudyMethod
 from parties.experiments.population.study import MeasuredPart, summarise_study
 from parties.experiments.population.summary import NULL, PopulationSummary
+from parties.experiments.provenance import RunningCode
 from parties.experiments.study_pages.checks import study_checks
 from parties.experiments.study_pages.study_page import COLUMNS, study_table
 
@@ -126,7 +127,7 @@ def test_diverged_method_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             return failed if row.name == "steep" else part(0).rows[row.name]
 
     monkeypatch.setattr(study_module, "StudyPart", Part)
-    place = StudyPlace(tmp_path, None, tmp_path, ())
+    place = StudyPlace(tmp_path, None, tmp_path, RunningCode.begin(()))
     plan = PartPlan(POPULATION, 3, (), {})
     with pytest.raises(PolicyError, match="digits, seed 3, method 'steep'"):
         study_module.measure_part(

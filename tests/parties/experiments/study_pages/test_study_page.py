@@ -23,6 +23,17 @@ def test_page_says_how_it_was_measured_and_what_is_missing() -> None:
     assert "![Leak against exchanged rows, for every method](forgetting.png)" in text
 
 
+def test_page_gives_the_seeds_of_each_population_if_they_differ() -> None:
+    digits, breast = (RECORDED.populations[name] for name in ("digits", "breast"))
+    fewer = [
+        replace(row, auc={name: replace(auc, seeds=2) for name, auc in row.auc.items()})
+        for row in breast.methods
+    ]
+    some = {"digits": digits, "breast": replace(breast, methods=fewer)}
+    text = study_page(CONFIGS / "forgetting.toml", replace(RECORDED, populations=some), SEARCH)
+    assert "means over seeds 10 to 14 (digits); seeds 10 to 11 (breast). The settings" in text
+
+
 def test_page_of_another_study_has_its_own_command_and_picture() -> None:
     text = study_page(CONFIGS / "exact-methods.toml", RECORDED, SEARCH)
     assert "`vfl bench forgetting --study exact-methods.toml --seeds 5 --data DIR`" in text
