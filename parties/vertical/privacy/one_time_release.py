@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,7 +21,11 @@ from parties.report.quantities import format_epsilon
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.privacy.accounting import epsilon_of
 from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, PrivacySpending
-from parties.vertical.privacy.release_cache import ReleaseCache, TaggedRows
+from parties.vertical.privacy.release_cache import (
+    ReleaseCache,
+    TaggedRows,
+    erase_marked_values,
+)
 from parties.vertical.privacy.visit_noise import noise_keystream
 
 EMBEDDINGS, LABELS = "embeddings", "labels"  # files of the released values
@@ -71,7 +76,7 @@ class OneTimeEmbeddings:
         self.spent = ledger.spent(self._rows.tags, mechanism.kind)
 
     def forget(self, rows: Index) -> None:
-        """Delete released embeddings of ``rows``, [rows]; the ledger still counts the releases."""
+        """Mark released embeddings of ``rows``, [rows], to be erased, and do not use them again."""
         self._cache.forget([self._rows.tags[row] for row in rows.tolist()])
         self.values[rows] = 0
 
@@ -116,12 +121,29 @@ class OneTimeLabels:
         self.spent = ledger.spent(self._rows.tags, mechanism.kind)
 
     def forget(self, rows: Index) -> None:
-        """Delete the flipped labels of ``rows``, [rows]; the ledger still counts the releases."""
+        """Mark the flipped labels of ``rows``, [rows], to be erased."""
         self._cache.forget([self._rows.tags[row] for row in rows.tolist()])
 
     def residues(self, rows: Index) -> bool:
         """Whether flipped labels of ``rows``, [rows], are still stored."""
         return self._cache.contains([self._rows.tags[row] for row in rows.tolist()])
+
+
+def erase_forgotten_releases(state: Path) -> None:
+    """Erase the released values of all rows that are marked as forgotten.
+
+    Call this after a checkpoint or a version without these rows is written: a start from an earlier
+    one would release the rows again, and charge this to the ledger.
+
+    Args:
+        state: the party's folder.
+
+    Raises:
+        StorageError: a file cannot be read or written.
+        IntegrityError: a file is damaged.
+    """
+    for name in (EMBEDDINGS, LABELS):
+        erase_marked_values(state, name)
 
 
 def _charge(

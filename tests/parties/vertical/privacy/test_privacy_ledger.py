@@ -16,7 +16,11 @@ from parties.common.errors import IntegrityError, PolicyError
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, PrivacySpending
 from parties.vertical.privacy.one_time_release import FrozenBottom, OneTimeEmbeddings
-from parties.vertical.privacy.release_cache import ReleaseCache, TaggedRows
+from parties.vertical.privacy.release_cache import (
+    ReleaseCache,
+    TaggedRows,
+    erase_marked_values,
+)
 from parties.vertical.privacy.visit_noise import VisitNoise, VisitNoiseSettings
 from protocol import vfl_pb2
 from protocol.line import MemoryLine
@@ -154,6 +158,7 @@ def test_forgotten_row_is_removed_from_the_cache_and_kept_in_the_ledger(tmp_path
 
     cache.release_once(rows, charge, lambda new: torch.ones(len(new), 2))
     cache.forget(rows.tags[:1])
+    erase_marked_values(tmp_path, "embeddings")
     assert rows.tags[0] not in (tmp_path / "privacy" / "embeddings").read_bytes()
     assert ledger_.spent(rows.tags[:1], "once").releases == 1
     ReleaseCache(tmp_path, "embeddings", b"settings").release_once(
@@ -161,6 +166,32 @@ def test_forgotten_row_is_removed_from_the_cache_and_kept_in_the_ledger(tmp_path
     )
     assert ledger_.spent(rows.tags[:1], "once").releases == 2
     assert ledger_.spent(rows.tags[1:], "once").releases == 1
+
+
+def test_marked_rows_are_kept_for_a_start_that_still_has_them(tmp_path: Path) -> None:
+    """Row 0 is asked for again before the erasure, as after a crash; row 1 is not."""
+    charged: list[int] = []
+    rows = TaggedRows([b"a" * 16, b"b" * 16], [b"p" * 16] * 2)
+    first = TaggedRows(rows.tags[:1], rows.digests[:1])
+    cache = ReleaseCache(tmp_path, "embeddings", b"settings")
+
+    def release(asked: TaggedRows) -> torch.Tensor:
+        return cache.release_once(
+            asked, lambda new: charged.append(len(new)), lambda new: torch.rand(len(new), 3)
+        )
+
+    before = release(rows)
+    cache.forget(rows.tags)
+    assert cache.contains(rows.tags[:1])
+    assert torch.equal(release(first), before[:1])
+    erase_marked_values(tmp_path, "embeddings")
+    erase_marked_values(tmp_path, "labels")  # there is no such file
+    assert cache.contains(rows.tags[:1])
+    assert not cache.contains(rows.tags[1:])
+    cache.forget(rows.tags)
+    erase_marked_values(tmp_path, "embeddings")
+    assert not (tmp_path / "privacy" / "embeddings").exists()
+    assert charged == [2]
 
 
 def test_other_settings_are_another_release(tmp_path: Path) -> None:
