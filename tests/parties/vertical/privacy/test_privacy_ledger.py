@@ -13,6 +13,7 @@ from three_parties import agreement, certify, party, public_statistics, write_da
 from configs.privacy import EmbedTrain
 from models.noise import Keystream
 from parties.common.errors import IntegrityError, PolicyError
+from parties.common.progress import ProgressReporter
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, PrivacySpending
 from parties.vertical.privacy.one_time_release import FrozenBottom, OneTimeEmbeddings
@@ -203,6 +204,17 @@ def test_other_settings_are_another_release(tmp_path: Path) -> None:
     assert charged == [1, 1]
 
 
+def test_rows_that_were_released_before_are_counted_by_kind(tmp_path: Path) -> None:
+    ledger_ = ledger(tmp_path)
+    tags = ledger_.tags(IDS)
+    ledger_.charge(tags[:2], ONCE, times(1, 0), allow)
+    ledger_.charge(tags[1:], Mechanism("response", epsilon=2.0), times(1, 1), allow)
+    assert ledger_.released_before(tags, "once") == 1
+    assert ledger_.released_before(tags, "response") == 2
+    assert ledger_.released_before(ledger_.tags([b"unknown"]), "once") == 0
+    assert ledger_.spent_of_any("response") == PrivacySpending(1, 0.0, 2.0)
+
+
 def test_pass_over_the_rows_writes_the_ledger_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +260,21 @@ def test_the_budget_is_a_hard_stop(tmp_path: Path) -> None:
     assert next(starts).spent.releases == 1
     with pytest.raises(PolicyError, match=r"ε would be 2\.9\d+, but the budget is 2\.5"):
         next(starts)
+
+
+def test_a_release_of_changed_rows_is_a_warning_with_the_new_epsilon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(ProgressReporter, "warn", lambda self, text: warnings.append(text))
+    starts = frozen(tmp_path, 4, {"embed_once": {"noise_multiplier": 4.0, "budget": 3.0}})
+    next(starts)
+    first = len(warnings)
+    assert not any("released" in each for each in warnings)
+    next(starts)
+    [text] = warnings[first:]
+    assert "the embeddings of 50 rows were released before and are released again" in text
+    assert "the largest ε = 2.944; the budget is 3" in text
 
 
 def test_noise_of_a_release_is_the_multiplier_times_the_clipping_norm(tmp_path: Path) -> None:
