@@ -15,9 +15,10 @@ Delta: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 
 class EmbedOnce(ConfigTable):
-    """Frozen bottom models: each row's embedding is sent once, clipped and with noise.
+    """Frozen bottom models: the embedding of unchanged features is sent once, with noise.
 
-    No gradient is sent. The weights of the bottom models depend only on the seed, so they contain
+    A row whose features change is released again, also by a prediction, which raises its ε. No
+    gradient is sent. The weights of the bottom models depend only on the seed, so they contain
     no information about any row. Each passive party's features have an (ε, δ) guarantee against the
     active party, for any number of epochs.
     """

@@ -18,6 +18,7 @@ from parties.doctor.machine import (
     check_versions,
 )
 from parties.doctor.network import check_address, check_connection, check_port
+from parties.doctor.privacy import check_privacy_ledger
 from parties.doctor.source import check_data
 
 
@@ -34,6 +35,7 @@ def examine_vertical(party: ExaminedVerticalParty, *, whole_data: bool) -> Itera
     yield from run_check(check_temporary_folder)
     yield from run_check(check_open_files)
     yield from run_check(check_memory, party)
+    yield from run_check(check_privacy_ledger, party)
 
 
 def examine_surroundings(party: ExaminedParty) -> Iterator[Finding]:

@@ -36,6 +36,7 @@ from parties.vertical.kept_model import (
 from parties.vertical.orders import OrderCheck, StartedRequests
 from parties.vertical.privacy.embedding_release import FROZEN, EmbeddingRelease
 from parties.vertical.privacy.ledger import PrivacySpending
+from parties.vertical.privacy.one_time_release import erase_forgotten_releases
 from parties.vertical.purge import residues
 from parties.vertical.resume import newest_checkpoint, party_checkpoints, start_party_state
 from parties.vertical.saved_model import save_local_model
@@ -309,6 +310,7 @@ class PassiveSession:
             self._hooks.ended(self.state, self.run)
         else:
             self._checkpoints.prune(order.checkpoint)
+            erase_forgotten_releases(self._party.state)
 
     @torch.no_grad()
     def predict(self, rows: Index) -> Tensor:
@@ -347,6 +349,7 @@ class PassiveSession:
         """Delete all state that depends on forgotten rows, except for the present model.
 
         A corrected row stays: its label changed at the active party, and its features did not.
+        Released embeddings are erased after the next version or checkpoint is written.
         """
         gone: list[str] = []
         dropped = 0 if self.state.rows.corrects else len(self.state.requested_rows)

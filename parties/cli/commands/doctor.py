@@ -68,13 +68,14 @@ def doctor_command(  # noqa: PLR0913  a command has the options that it has
 ) -> None:
     """Check a party's files, keys, clock, network and machine before a run.
 
-    Give the same options as for the run. The command changes no file.
+    Give the same options as for the run. The command changes no file. It
+    also prints the ε that the party has spent, beside the budget.
     Before you check a passive party or a client, start the hub (the active
     party or the server), because the command also checks the connection to
     the hub.
 
     Exit codes: 0 if no check fails, else the code of the first failure: 3
-    config, 4 data, 5 identity, 6 peer, 7 storage, 8 policy.
+    config, 4 data, 5 identity, 6 peer, 7 storage, 8 policy, 9 integrity.
     """
     console = Console("vfl", json_lines=output is Format.JSON, debug=debug)
     options = _DoctorOptions(config, party, hub, data, data_full, certificates, out, changes or [])

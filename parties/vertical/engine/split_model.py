@@ -32,6 +32,7 @@ from parties.vertical.engine.party_state import LocalFit, PartyState, fit_steps
 from parties.vertical.engine.rows import RowSets, Sample
 from parties.vertical.engine.training_loop import CachedTrainingLoop, RowOutputs, TrainingLoop
 from parties.vertical.privacy.labels import UsedLabels
+from parties.vertical.privacy.one_time_release import erase_forgotten_releases
 from protocol import vfl_pb2
 from protocol.dataclass_codec import encode
 from protocol.hub import Hub
@@ -252,7 +253,8 @@ class SplitModel:
     def prune_checkpoints(self) -> None:
         """Let every party write a checkpoint and delete all older checkpoints.
 
-        The older checkpoints still contain state that depends on the forgotten rows.
+        The older checkpoints still contain state that depends on the forgotten rows. Then every
+        party erases what it has released of these rows.
         """
         if not self._journal.replaying:
             self.checkpoint()
@@ -260,6 +262,7 @@ class SplitModel:
             command = vfl_pb2.ModelCommand(prune_checkpoints=prune)
             self._command_passive(vfl_pb2.CHECKPOINT, command)
             self.checkpoints.prune(self._number)
+            erase_forgotten_releases(self.party.state)
 
     def keep_version(self, store: ModelStore, number: int, facts: VersionFacts) -> None:
         """Let every party write its present state as version ``number`` of the model.

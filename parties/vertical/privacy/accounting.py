@@ -13,6 +13,8 @@ from typing import Literal
 
 from dp_accounting import get_epsilon_gaussian
 
+from parties.report.quantities import format_epsilon
+
 Relation = Literal["replace_one", "zero_out"]
 ACCOUNTANT = f"exact Gaussian mechanism, dp-accounting {version('dp-accounting')}"
 # Largest change of a row's clipped embedding, in units of C.
@@ -26,3 +28,10 @@ def epsilon_of(square: float, relation: Relation, delta: float) -> float:
     if math.isinf(square):
         return math.inf
     return float(get_epsilon_gaussian(1 / (SENSITIVITY[relation] * math.sqrt(square)), delta))
+
+
+def spent_words(epsilon: float, budget: float | None) -> str:
+    """The ε that was spent, and the budget, in words; ``budget``: None without a budget."""
+    spent = "∞" if math.isinf(epsilon) else format_epsilon(epsilon)
+    agreed = "no budget is agreed" if budget is None else f"the budget is {budget:g}"
+    return f"ε = {spent}; {agreed}"

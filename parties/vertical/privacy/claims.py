@@ -86,7 +86,9 @@ def _released_once(name: str, plan: EmbedOnce, spent: PrivacySpending | None) ->
         f"row against the active party ({_RELATIONS[plan.relation]}, sensitivity "
         f"{SENSITIVITY[plan.relation]:g} C); T = {spent.releases} at most releases of a row, "
         f"z = σ/C = {plan.noise_multiplier:g} in this run; accountant: {ACCOUNTANT}; covered: "
-        f"every embedding that {name} sent from this folder; {_BEYOND}"
+        f"every embedding that {name} sent from this folder before this report; a row whose "
+        "features or settings change is released again, also by a prediction after this report, "
+        f"which raises ε: vfl doctor at {name} shows the present value; {_BEYOND}"
     )
     return PrivacyClaim(name, "features", epsilon, plan.delta, text)
 

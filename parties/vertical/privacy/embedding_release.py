@@ -90,7 +90,7 @@ class EmbeddingRelease:
         return embedding if noise is None else noise.with_noise(rows, rows, embedding)
 
     def forget(self, rows: Index) -> list[str]:
-        """Delete the released embeddings of ``rows``, [rows]; return what was deleted."""
+        """Mark released embeddings of ``rows``, [rows], to be erased; return what will be."""
         if not self.is_one_time:
             return []
         released = self._one_time_embeddings()  # first: it fills the map of rows

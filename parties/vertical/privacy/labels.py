@@ -40,7 +40,7 @@ class UsedLabels:
         return None if self._flipped is None else self._flipped.spent
 
     def forget(self, rows: Index) -> list[str]:
-        """Delete the stored flipped labels of ``rows``, [rows]; return what was deleted."""
+        """Mark the stored flipped labels of ``rows``, [rows], to be erased; return what will be."""
         if self._flipped is None:
             return []
         gone = np.flatnonzero(np.isin(self._used, rows))

@@ -10,7 +10,7 @@ a release.
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hmac import digest as hmac
 from pathlib import Path
@@ -131,17 +131,29 @@ class PrivacyLedger:
 
     def spent(self, tags: Tags, kind: str) -> PrivacySpending:
         """The largest spending of the rows ``tags``, over all mechanisms that count as ``kind``."""
-        recorded = [tag for tag in tags if tag in self._index]
-        return self._sum(self._counts, self._places(recorded), kind)
+        return self._sum(self._counts, self._recorded(tags), kind)
+
+    def spent_of_any(self, kind: str) -> PrivacySpending:
+        """The largest spending of any row, over all mechanisms that count as ``kind``."""
+        return self.spent(list(self._index), kind)
+
+    def released_before(self, tags: Tags, kind: str) -> int:
+        """How many of the rows ``tags`` were released by a mechanism that counts as ``kind``."""
+        places = self._recorded(tags)
+        times = np.zeros(len(places), np.int64)
+        for _, counts in _counted(self._counts, kind):
+            times += counts[places]
+        return int((times > 0).sum())
+
+    def _recorded(self, tags: Tags) -> Index:
+        return self._places([tag for tag in tags if tag in self._index])
 
     def _sum(
         self, counts: dict[str, NDArray[np.int32]], places: Index, kind: str
     ) -> PrivacySpending:
         releases, square, epsilon = (np.zeros(len(places) + 1) for _ in range(3))
-        for name, each in counts.items():
-            mechanism, times = Mechanism(**json.loads(name)), each[places]
-            if mechanism.kind not in TOGETHER[kind]:
-                continue
+        for mechanism, each in _counted(counts, kind):
+            times = each[places]
             releases[1:] += times
             epsilon[1:] += times * mechanism.epsilon
             square[1:][times > 0] += times[times > 0] * mechanism.square
@@ -178,3 +190,13 @@ class PrivacyLedger:
         key = self._entropy(32)
         write_atomically(self._key_path, key)
         return key
+
+
+def _counted(
+    counts: Mapping[str, NDArray[np.int32]], kind: str
+) -> Iterator[tuple[Mechanism, NDArray[np.int32]]]:
+    """The mechanisms that count as ``kind``, each with the number of releases of every row."""
+    for name, each in counts.items():
+        mechanism = Mechanism(**json.loads(name))
+        if mechanism.kind in TOGETHER[kind]:
+            yield mechanism, each

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from operator import attrgetter
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -18,9 +20,13 @@ from parties.common.errors import PolicyError
 from parties.common.shared_randomness import Index
 from parties.report.quantities import format_epsilon
 from parties.vertical.engine.party import VerticalParty
-from parties.vertical.privacy.accounting import epsilon_of
+from parties.vertical.privacy.accounting import epsilon_of, spent_words
 from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, PrivacySpending
-from parties.vertical.privacy.release_cache import ReleaseCache, TaggedRows
+from parties.vertical.privacy.release_cache import (
+    ReleaseCache,
+    TaggedRows,
+    erase_marked_values,
+)
 from parties.vertical.privacy.visit_noise import noise_keystream
 
 EMBEDDINGS, LABELS = "embeddings", "labels"  # files of the released values
@@ -48,6 +54,8 @@ class OneTimeEmbeddings:
     ) -> None:
         """Release the rows that were not released before; record them in the ledger first.
 
+        Rows whose features or settings changed are released again; a warning gives the new ε.
+
         Raises:
             PolicyError: δ is too large for the number of rows, the network mixes rows, or the
                 budget is exceeded.
@@ -58,7 +66,8 @@ class OneTimeEmbeddings:
         self._cache = ReleaseCache(party.state, EMBEDDINGS, _settings(mechanism, frozen.network))
         contents = [row.numpy().tobytes() for row in frozen.inputs]
         self._rows = TaggedRows(ledger.tags(frozen.ids), ledger.digests(contents))
-        charge = partial(_charge, ledger, mechanism, self._rows, partial(_within, plan))
+        warn = partial(_warn_of_new_release, party, EMBEDDINGS, plan.budget, partial(_total, plan))
+        charge = partial(_charge, ledger, mechanism, self._rows, partial(_within, plan), warn)
         noise, limit = noise_keystream(party, session, EMBEDDINGS), party.agreement.limits.magnitude
 
         @torch.no_grad()
@@ -71,7 +80,7 @@ class OneTimeEmbeddings:
         self.spent = ledger.spent(self._rows.tags, mechanism.kind)
 
     def forget(self, rows: Index) -> None:
-        """Delete released embeddings of ``rows``, [rows]; the ledger still counts the releases."""
+        """Mark released embeddings of ``rows``, [rows], to be erased, and do not use them again."""
         self._cache.forget([self._rows.tags[row] for row in rows.tolist()])
         self.values[rows] = 0
 
@@ -111,12 +120,14 @@ class OneTimeLabels:
         def release(new: Index) -> Tensor:
             return randomised_response(labels[new], classes, plan.epsilon, noise)[:, None]
 
-        charge = partial(_charge, ledger, mechanism, self._rows, allow)
+        total = attrgetter("epsilon")
+        warn = partial(_warn_of_new_release, party, LABELS, plan.budget, total)
+        charge = partial(_charge, ledger, mechanism, self._rows, allow, warn)
         self.values = self._cache.release_once(self._rows, charge, release)[:, 0]  # [rows]
         self.spent = ledger.spent(self._rows.tags, mechanism.kind)
 
     def forget(self, rows: Index) -> None:
-        """Delete the flipped labels of ``rows``, [rows]; the ledger still counts the releases."""
+        """Mark the flipped labels of ``rows``, [rows], to be erased."""
         self._cache.forget([self._rows.tags[row] for row in rows.tolist()])
 
     def residues(self, rows: Index) -> bool:
@@ -124,19 +135,62 @@ class OneTimeLabels:
         return self._cache.contains([self._rows.tags[row] for row in rows.tolist()])
 
 
+def erase_forgotten_releases(state: Path) -> None:
+    """Erase the released values of all rows that are marked as forgotten.
+
+    Call this after a checkpoint or a version without these rows is written: a start from an earlier
+    one would release the rows again, and charge this to the ledger.
+
+    Args:
+        state: the party's folder.
+
+    Raises:
+        StorageError: a file cannot be read or written.
+        IntegrityError: a file is damaged.
+    """
+    for name in (EMBEDDINGS, LABELS):
+        erase_marked_values(state, name)
+
+
 def _charge(
     ledger: PrivacyLedger,
     mechanism: Mechanism,
     rows: TaggedRows,
     allow: Callable[[PrivacySpending], None],
+    warn: Callable[[int, PrivacySpending], None],
     new: Index,
 ) -> None:
+    """Record releases of ``new``, [new_rows]; call ``warn`` if rows were released before."""
     tags = [rows.tags[index] for index in new.tolist()]
+    again = ledger.released_before(tags, mechanism.kind)
     ledger.charge(tags, mechanism, np.ones(len(tags), np.int64), allow)
+    if again:
+        warn(again, ledger.spent(tags, mechanism.kind))
+
+
+def _warn_of_new_release(
+    party: VerticalParty,
+    values: str,
+    budget: float | None,
+    total: Callable[[PrivacySpending], float],
+    count: int,
+    spent: PrivacySpending,
+) -> None:
+    """Warn that ``values`` of ``count`` rows are released again; ``total`` gives the spent ε."""
+    party.progress.warn(
+        f"privacy: the {values} of {count} rows were released before and are released again: their "
+        "data or the settings changed, or the first release is not stored any more; of these rows, "
+        f"the largest {spent_words(total(spent), budget)}"
+    )
+
+
+def _total(plan: EmbedOnce, spent: PrivacySpending) -> float:
+    """ε of all releases of a row."""
+    return epsilon_of(spent.square, plan.relation, plan.delta)
 
 
 def _within(plan: EmbedOnce, spent: PrivacySpending) -> None:
-    epsilon = epsilon_of(spent.square, plan.relation, plan.delta)
+    epsilon = _total(plan, spent)
     if plan.budget is not None and epsilon > plan.budget:
         text = "without bound" if math.isinf(epsilon) else format_epsilon(epsilon)
         raise _over(text, plan.budget)

@@ -17,6 +17,7 @@ from parties.vertical.alignment.psi_input import PSI
 from parties.vertical.engine.local_model import EARLY_CHECKPOINT
 from parties.vertical.engine.party import VerticalParty
 from parties.vertical.engine.party_state import PartyState
+from parties.vertical.privacy.one_time_release import erase_forgotten_releases
 from parties.vertical.purge import stored_residues
 from parties.vertical.resume import CHECKPOINTS
 from parties.vertical.saved_model import save_local_model
@@ -60,6 +61,7 @@ def state_new_version(desk: RequestDesk, present: PresentModel, sent: Sequence[b
     views = [desk.request(each) for each in facts.requests]
     destroyed = _destroyed(party, views, facts, kept)
     if not all(each.corrects for each in views):
+        erase_forgotten_releases(party.state)
         destroyed += _erase_unfinished_training(party)
     rows = sorted({row for view in views if not view.corrects for row in view.rows or ()})
     for request in missing:

@@ -108,8 +108,7 @@ def raw(session: PassiveSession, rows: vfl_pb2.Rows) -> Tensor:
 
 def released(folder: Path, name: str, kind: str = "once") -> int:
     """The largest number of releases of a row, according to a party's ledger on disk."""
-    ledger = PrivacyLedger(folder / "runs" / "trio" / name, bytes)
-    return ledger.spent(list(ledger._index), kind).releases
+    return PrivacyLedger(folder / "runs" / "trio" / name, bytes).spent_of_any(kind).releases
 
 
 def is_gaussian(noise: Numbers, sigma: float) -> None:

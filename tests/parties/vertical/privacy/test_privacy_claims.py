@@ -95,6 +95,7 @@ def test_claim_has_all_required_parts() -> None:
     for part in (
         "(ε, δ) = (1.994, 1e-05)", "replace-one", "sensitivity 2 C", "T = 1", "z = σ/C = 4",
         "against the active party", "dp-accounting 0.", "covered: every embedding",
+        "released again, also by a prediction after this report", "vfl doctor at left",
         "not covered: which rows are common",
     ):  # fmt: skip
         assert part in text

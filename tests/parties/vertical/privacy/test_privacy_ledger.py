@@ -13,10 +13,15 @@ from three_parties import agreement, certify, party, public_statistics, write_da
 from configs.privacy import EmbedTrain
 from models.noise import Keystream
 from parties.common.errors import IntegrityError, PolicyError
+from parties.common.progress import ProgressReporter
 from parties.vertical.engine.train import TrainingPlan, train_epochs
 from parties.vertical.privacy.ledger import Mechanism, PrivacyLedger, PrivacySpending
 from parties.vertical.privacy.one_time_release import FrozenBottom, OneTimeEmbeddings
-from parties.vertical.privacy.release_cache import ReleaseCache, TaggedRows
+from parties.vertical.privacy.release_cache import (
+    ReleaseCache,
+    TaggedRows,
+    erase_marked_values,
+)
 from parties.vertical.privacy.visit_noise import VisitNoise, VisitNoiseSettings
 from protocol import vfl_pb2
 from protocol.line import MemoryLine
@@ -154,6 +159,7 @@ def test_forgotten_row_is_removed_from_the_cache_and_kept_in_the_ledger(tmp_path
 
     cache.release_once(rows, charge, lambda new: torch.ones(len(new), 2))
     cache.forget(rows.tags[:1])
+    erase_marked_values(tmp_path, "embeddings")
     assert rows.tags[0] not in (tmp_path / "privacy" / "embeddings").read_bytes()
     assert ledger_.spent(rows.tags[:1], "once").releases == 1
     ReleaseCache(tmp_path, "embeddings", b"settings").release_once(
@@ -163,6 +169,32 @@ def test_forgotten_row_is_removed_from_the_cache_and_kept_in_the_ledger(tmp_path
     assert ledger_.spent(rows.tags[1:], "once").releases == 1
 
 
+def test_marked_rows_are_kept_for_a_start_that_still_has_them(tmp_path: Path) -> None:
+    """Row 0 is asked for again before the erasure, as after a crash; row 1 is not."""
+    charged: list[int] = []
+    rows = TaggedRows([b"a" * 16, b"b" * 16], [b"p" * 16] * 2)
+    first = TaggedRows(rows.tags[:1], rows.digests[:1])
+    cache = ReleaseCache(tmp_path, "embeddings", b"settings")
+
+    def release(asked: TaggedRows) -> torch.Tensor:
+        return cache.release_once(
+            asked, lambda new: charged.append(len(new)), lambda new: torch.rand(len(new), 3)
+        )
+
+    before = release(rows)
+    cache.forget(rows.tags)
+    assert cache.contains(rows.tags[:1])
+    assert torch.equal(release(first), before[:1])
+    erase_marked_values(tmp_path, "embeddings")
+    erase_marked_values(tmp_path, "labels")  # there is no such file
+    assert cache.contains(rows.tags[:1])
+    assert not cache.contains(rows.tags[1:])
+    cache.forget(rows.tags)
+    erase_marked_values(tmp_path, "embeddings")
+    assert not (tmp_path / "privacy" / "embeddings").exists()
+    assert charged == [2]
+
+
 def test_other_settings_are_another_release(tmp_path: Path) -> None:
     charged: list[int] = []
     rows = TaggedRows([b"a" * 16], [b"p" * 16])
@@ -170,6 +202,17 @@ def test_other_settings_are_another_release(tmp_path: Path) -> None:
         cache = ReleaseCache(tmp_path, "embeddings", settings)
         cache.release_once(rows, lambda new: charged.append(len(new)), lambda new: torch.ones(1, 1))
     assert charged == [1, 1]
+
+
+def test_rows_that_were_released_before_are_counted_by_kind(tmp_path: Path) -> None:
+    ledger_ = ledger(tmp_path)
+    tags = ledger_.tags(IDS)
+    ledger_.charge(tags[:2], ONCE, times(1, 0), allow)
+    ledger_.charge(tags[1:], Mechanism("response", epsilon=2.0), times(1, 1), allow)
+    assert ledger_.released_before(tags, "once") == 1
+    assert ledger_.released_before(tags, "response") == 2
+    assert ledger_.released_before(ledger_.tags([b"unknown"]), "once") == 0
+    assert ledger_.spent_of_any("response") == PrivacySpending(1, 0.0, 2.0)
 
 
 def test_pass_over_the_rows_writes_the_ledger_once(
@@ -217,6 +260,21 @@ def test_the_budget_is_a_hard_stop(tmp_path: Path) -> None:
     assert next(starts).spent.releases == 1
     with pytest.raises(PolicyError, match=r"ε would be 2\.9\d+, but the budget is 2\.5"):
         next(starts)
+
+
+def test_a_release_of_changed_rows_is_a_warning_with_the_new_epsilon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(ProgressReporter, "warn", lambda self, text: warnings.append(text))
+    starts = frozen(tmp_path, 4, {"embed_once": {"noise_multiplier": 4.0, "budget": 3.0}})
+    next(starts)
+    first = len(warnings)
+    assert not any("released" in each for each in warnings)
+    next(starts)
+    [text] = warnings[first:]
+    assert "the embeddings of 50 rows were released before and are released again" in text
+    assert "the largest ε = 2.944; the budget is 3" in text
 
 
 def test_noise_of_a_release_is_the_multiplier_times_the_clipping_norm(tmp_path: Path) -> None:

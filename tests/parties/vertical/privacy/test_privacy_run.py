@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from whole_run import run
 
 from configs.errors import ConfigError
+from parties.common.progress import ProgressReporter
 from parties.report.pages.scientist import report_page
 from parties.report.terminal import report_tables
 from parties.vertical.engine.networks import module_source_digest
@@ -198,6 +199,24 @@ def test_prediction_reuses_the_released_bytes_of_training(
     one, two = (predict_rows(tmp_path, None, plan).probabilities for _ in range(2))
     assert np.array_equal(one, two, equal_nan=True)
     assert released(tmp_path, "left") == 1
+
+
+def test_prediction_of_changed_features_warns_of_the_new_epsilon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """z = 4 costs 1.994 once and 2.944 twice; other parties release nothing again."""
+    private_run(tmp_path, ONCE)
+    lines = (tmp_path / "left.csv").read_text().splitlines()
+    cells = [line.split(",") for line in lines[1:]]
+    changed = [",".join([row, f"{float(first) + 1:g}", *rest]) for row, first, *rest in cells]
+    (tmp_path / "left.csv").write_text("\n".join([lines[0], *changed]) + "\n")
+    warnings: list[str] = []
+    monkeypatch.setattr(ProgressReporter, "warn", lambda self, text: warnings.append(text))
+    predict_rows(tmp_path, None, three_parties.agreement(privacy=ONCE))
+    [text] = [each for each in warnings if "privacy" in each]
+    assert "are released again" in text
+    assert "ε = 2.944; no budget is agreed" in text
+    assert [released(tmp_path, name) for name in ("left", "right")] == [2, 1]
 
 
 def test_a_prediction_with_noise_at_every_visit_is_charged(tmp_path: Path) -> None:
