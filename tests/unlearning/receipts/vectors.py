@@ -541,6 +541,12 @@ def _journals() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
     yield "event-changed", Fault.BAD_EVENT, "an event was changed", shown(changed)
     superseded = journal_with_end(digest("later receipt"))
     yield "superseded", Fault.SUPERSEDED, "another receipt completed the request", shown(superseded)
+    about = "another receipt completed the request afterwards"
+    again = journal_with_end(receipt.digest, digest("later receipt"))
+    yield "superseded-later", Fault.SUPERSEDED, about, shown(again)
+    about = "another receipt completed the request before"
+    latest = journal_with_end(digest("earlier receipt"), receipt.digest)
+    yield "journal-again", VALID, about, shown(latest)
     without = [each for each in journal() if each != journaled]
     yield "event-missing", Fault.CHAIN_GAP, "an event is missing", shown(without)
     ended = [each for each in journal() if each != started]
