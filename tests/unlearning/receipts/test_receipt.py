@@ -31,6 +31,7 @@ from unlearning.receipts.receipt import (
     LIMITS,
     MAX_SIGNATURES,
     NO_HASH,
+    Receipt,
     ReceiptSignature,
     RequestKind,
     StatedGuarantee,
@@ -174,6 +175,58 @@ def test_every_kind_of_guarantee_can_stand_in_a_receipt() -> None:
         stated = StatedGuarantee(kind=kind, **numbers)
         receipt = unsigned().model_copy(update={"guarantee": stated})
         assert decode_receipt(receipt.encode()).guarantee == stated
+
+
+def stating(receipt: Receipt, method: str, kind: Guarantee, *changed: str) -> Receipt:
+    """The receipt of a method with a guarantee, after which the parts of ``changed`` differ."""
+    numbers = {"epsilon": "1", "delta": "1e-5"} if kind is Guarantee.CERTIFIED else {}
+    statements = tuple(
+        each
+        if each.party in changed
+        else each.model_copy(update={"model_after": each.model_before})
+        for each in receipt.statements
+    )
+    update = {
+        "method": method,
+        "guarantee": StatedGuarantee(kind=kind, **numbers),
+        "statements": statements,
+    }
+    return receipt.model_copy(update=update)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "changed", "refused"),
+    [
+        ("fine-tune", Guarantee.EXACT, ("bank", "shop"), True),
+        ("fine-tune", Guarantee.EXACT, ("shop",), True),
+        ("fine-tune", Guarantee.EXACT, (), False),  # it had nothing to do
+        ("fine-tune", Guarantee.HEURISTIC, ("shop",), False),
+        ("fine-tune", Guarantee.KKT_REPORT, ("shop",), True),
+        ("fedora", Guarantee.KKT_REPORT, ("shop",), False),
+        ("newton-cg", Guarantee.CERTIFIED, ("shop",), False),
+        ("newton-cg", Guarantee.EXACT, ("shop",), True),
+        ("retrain-paired", Guarantee.EXACT, ("shop",), False),
+        ("retrain-paired", Guarantee.HEURISTIC, ("shop",), False),
+        ("a-later-method", Guarantee.EXACT, ("shop",), False),
+    ],
+)
+def test_method_that_changed_the_model_gives_at_most_its_own_guarantee(
+    method: str, kind: Guarantee, changed: tuple[str, ...], *, refused: bool
+) -> None:
+    receipt = stating(unsigned(), method, kind, *changed)
+    found = [each for each in receipt.contradictions() if "strongest" in each]
+    assert bool(found) is refused
+
+
+def test_model_before_of_a_client_does_not_show_that_a_method_changed_the_model() -> None:
+    """A client that was restored from a backup had an older model."""
+    roles = {"bank": "server", "shop": "client"}
+    parties = tuple(
+        each.model_copy(update={"role": roles[each.party]}) for each in unsigned().parties
+    )
+    federated = unsigned().model_copy(update={"parties": parties})
+    assert not stating(federated, "fedosd", Guarantee.EXACT, "shop").overstatement
+    assert stating(federated, "fedosd", Guarantee.EXACT, "bank").overstatement
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ AFTER_SIGNING: Sequence[tuple[str, str, Change]] = (
      put("requests", 0, "subjects_root", value=digest("other subjects"))),
     ("changed-time", "a time was changed after signing",
      put("completed_at", value="2027-03-01T09:49Z")),
-    ("changed-method", "the method was changed after signing", put("method", value="fedora")),
+    ("changed-method", "the method was changed after signing", put("method", value="sharded")),
     ("changed-guarantee", "the guarantee was changed after signing",
      put("guarantee", "kind", value="heuristic")),
     ("changed-previous", "the previous receipt was changed after signing",
@@ -290,6 +290,8 @@ CONTRADICTIONS: Sequence[tuple[str, str, Change]] = (
      put("audit", "results", 0, "value", value="0.9")),
     ("destroyed-later", "an artefact was destroyed after the completion",
      put("statements", 0, "artefacts_destroyed", 0, "destroyed_at", value="2027-03-02T00:00Z")),
+    ("guarantee-too-strong", "a heuristic method that changed the model is exact",
+     put("method", value="fine-tune")),
 )  # fmt: skip
 
 
