@@ -40,7 +40,7 @@ from unlearning.receipts.receipt import (
     sign_receipt,
     with_signatures,
 )
-from unlearning.receipts.table import minute_text, number_text, table_of
+from unlearning.receipts.table import minute_text, number_text, table_of, upper_bound_text
 from unlearning.receipts.verify import verify
 
 
@@ -254,6 +254,27 @@ def test_a_request_for_a_label_has_classes_and_needs_no_subjects() -> None:
 def test_numbers_are_written_as_shortest_text(value: float, text: str) -> None:
     assert number_text(value) == text
     assert float(text) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (5.339611e-05, "5.33962e-5"),
+        (0.00012345678901234567, "0.000123457"),
+        (1e-5, "1e-5"),
+        (1.0, "1"),
+        (1234567.8, "1234570"),
+        (1.0000001, "1.00001"),
+    ],
+)
+def test_upper_bounds_are_rounded_up(value: float, text: str) -> None:
+    assert upper_bound_text(value) == text
+    assert StatedGuarantee(kind=Guarantee.DISTANCE_CERTIFIED, bound=text).bound == text
+
+
+def test_a_bound_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(ReceiptError, match="must be finite"):
+        upper_bound_text(float("inf"))
 
 
 def test_numbers_and_times_without_meaning_are_refused() -> None:
