@@ -1,6 +1,9 @@
 """Kinds of guarantee that an unlearning method can give, from exact to heuristic."""
 
+from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
+from typing import Final
 
 
 class Guarantee(Enum):
@@ -12,3 +15,27 @@ class Guarantee(Enum):
     AUDITED = "audited"  # passed the strong audits at a stated power
     KKT_REPORT = "KKT report"  # how well the constrained problem was solved; not that it forgot
     HEURISTIC = "heuristic"  # measurements only
+
+    @property
+    def rank(self) -> int:
+        """Place in the order from the strongest to the weakest kind; 0 for the strongest."""
+        return [*Guarantee].index(self)
+
+
+# The strongest guarantee of each method of all modes that is not exact, by the name in the config.
+STRONGEST: Final[Mapping[str, Guarantee]] = MappingProxyType(
+    {
+        "newton-cg": Guarantee.CERTIFIED,
+        "fedora": Guarantee.KKT_REPORT,
+    }
+    | dict.fromkeys(
+        (
+            *("fine-tune", "gradient-ascent", "relabel", "top-only", "shrink-perturb"),
+            *("ico-like", "cvfu", "scrub"),
+            *("fedosd", "fedforget", "federaser", "fedrecovery", "mode", "ewc-sga", "fu-pga"),
+            *("sfu", "adaclipping-like", "mimir", "fedmm", "fedgkt", "noisy-fine-tune"),
+            *("grad-ascent", "grad-diff", "npo", "simnpo", "rmu", "primal-dual"),
+        ),
+        Guarantee.HEURISTIC,
+    )
+)

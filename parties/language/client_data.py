@@ -176,7 +176,8 @@ def _held_out(
     least, most = drawn.min(initial=1.0), drawn.max(initial=0.0)
     # At least one text is held out, if there are two with different contents, and at least one not.
     chosen = (drawn < max(agreement.test_share, np.nextafter(least, 1.0))) & (drawn < most)
-    return unflagged[chosen & (agreement.test_share > 0)]
+    held: Index = unflagged[chosen & (agreement.test_share > 0)]
+    return held
 
 
 def _training_rows(

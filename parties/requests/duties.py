@@ -361,13 +361,7 @@ class RequestDesk:
         receipt = self.receipt(view)
         if receipt is None:
             return
-        if receipt.repeated_columns:
-            raise IntegrityError(
-                f"{self.rules.hub} carried out several requests about columns of "
-                f"{', '.join(receipt.repeated_columns)} together, so {self._party.name} does not "
-                "sign their receipt",
-                f"ask {self.rules.hub} why: one request says how many columns of a party left",
-            )
+        self._require_consistent(receipt)
         if view.receipt is None:
             if self._party.name == self.rules.hub:
                 self.append(EventKind.COMPLETED, view.id, CompletedBody(receipt=receipt.digest))
@@ -383,6 +377,27 @@ class RequestDesk:
             signature = self.keys.sign(receipt.signing_bytes).hex()
             body = SignedBody(receipt=receipt.digest, signature=signature)
             self.append(EventKind.SIGNED, view.id, body)
+
+    def _require_consistent(self, receipt: Receipt) -> None:
+        """Refuse to sign a receipt whose columns or guarantee cannot be true.
+
+        Raises:
+            IntegrityError: the receipt contradicts itself.
+        """
+        hub, refuses = self.rules.hub, f"so {self._party.name} does not sign their receipt"
+        if receipt.repeated_columns:
+            raise IntegrityError(
+                f"{hub} carried out several requests about columns of "
+                f"{', '.join(receipt.repeated_columns)} together, {refuses}",
+                f"ask {hub} why: one request says how many columns of a party left",
+            )
+        if receipt.overstatement:
+            names = ", ".join(each.request_id for each in receipt.requests)
+            raise IntegrityError(
+                f"{hub} claims too much for the requests {names}, {refuses}: "
+                f"{receipt.overstatement}",
+                f"ask {hub} why, and use the same version of vfl at all parties",
+            )
 
     def _write(self, view: RequestView) -> None:
         """Write the receipt of a certified batch, unless its file exists."""

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unlearning.receipts.canonical import MAX_INTEGER, canonical_bytes
+from unlearning.receipts.table import Number
 
 LARGEST_EVENT: Final = 16 << 20  # bytes of an encoded event
 NO_EVENT: Final = "0" * 64  # digest that stands for the previous event of a first event
@@ -182,6 +183,8 @@ class VerifiedBody(EventBody):
     Attributes:
         version: number of the new version.
         guarantee: kind of guarantee of the method, a value of ``Guarantee``.
+        epsilon: ε, and ``delta`` is δ, of a certified guarantee; else None.
+        bound: bound on the distance to Retrain, of a distance-certified guarantee; else None.
         level: level of the audit.
         audit: the figures.
         count: number of rows that the request named, where they have no common order.
@@ -190,6 +193,9 @@ class VerifiedBody(EventBody):
     version: Whole
     count: Whole | None = None
     guarantee: Text = "heuristic"
+    epsilon: Number | None = None
+    delta: Number | None = None
+    bound: Number | None = None
     level: Literal["none", "quick", "full"] = "none"
     audit: dict[str, Any] = Field(default={})
 

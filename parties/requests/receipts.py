@@ -142,7 +142,7 @@ def build_receipt(
         wheel_sha256=None,
         method=view.method,
         method_params_hash=_settings_hash(federation, view),
-        guarantee=StatedGuarantee(kind=_guarantee(events, view)),
+        guarantee=_guarantee(events, view),
         version_before=view.version_before or 0,
         version_after=version,
         transcript_root=_root(
@@ -512,8 +512,27 @@ def joined_figures(figures: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return found
 
 
-def _guarantee(events: Iterable[Event], view: RequestView) -> Guarantee:
-    return Guarantee(_verified(events, view).guarantee)
+def stated_guarantee(kind: str, numbers: Mapping[str, str | None]) -> StatedGuarantee:
+    """Return a guarantee with its numbers; heuristic if they are not those of its kind.
+
+    So no certificate is claimed without its numbers.
+
+    Args:
+        kind: a value of ``Guarantee``.
+        numbers: by name, ``epsilon`` and ``delta``, or ``bound``.
+    """
+    try:
+        return StatedGuarantee(kind=Guarantee(kind), **numbers)
+    except ValueError:  # also that of pydantic
+        return StatedGuarantee(kind=Guarantee.HEURISTIC)
+
+
+def _guarantee(events: Iterable[Event], view: RequestView) -> StatedGuarantee:
+    verified = _verified(events, view)
+    return stated_guarantee(
+        verified.guarantee,
+        {"epsilon": verified.epsilon, "delta": verified.delta, "bound": verified.bound},
+    )
 
 
 def _audit(events: Iterable[Event], view: RequestView, guard: float) -> Audit:

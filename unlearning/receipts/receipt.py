@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from unlearning.guarantee import Guarantee
+from unlearning.guarantee import STRONGEST, Guarantee
 from unlearning.receipts.canonical import canonical_bytes, read_canonical
 from unlearning.receipts.errors import ReceiptError, UnknownVersion
 from unlearning.receipts.journal_export import Departure
@@ -431,6 +431,28 @@ class Receipt(JsonTable):
         return sorted(name for name, count in owners.items() if count > 1)
 
     @property
+    def overstatement(self) -> str:
+        """Why the method cannot give the guarantee, as a sentence; empty if it can.
+
+        A method that had nothing to do, because no model was trained on the rows, changes no
+        parameter: then the guarantee is not that of the method. What clients state is not used: a
+        client that was restored from a backup had another model before.
+        """
+        strongest = STRONGEST.get(self.method, Guarantee.EXACT)
+        clients = {each.party for each in self.parties if each.role == "client"}
+        changed = any(
+            each.model_before != each.model_after
+            for each in self.statements
+            if each.party not in clients
+        )
+        if not changed or self.guarantee.kind.rank >= strongest.rank:
+            return ""
+        return (
+            f"the guarantee {self.guarantee.kind.value} is stronger than {strongest.value}, the "
+            f"strongest one of the method {self.method}, which changed the model"
+        )
+
+    @property
     def signed_content(self) -> bytes:
         """The canonical bytes without the signatures."""
         content = self.to_json()
@@ -460,6 +482,8 @@ class Receipt(JsonTable):
     def contradictions(self) -> Iterator[str]:
         """Yield a sentence for each pair of fields that cannot both be true."""
         yield from self._contradictions_of_requests()
+        if self.overstatement:
+            yield self.overstatement
         for statement in self.statements:
             for destroyed in statement.artefacts_destroyed:
                 if destroyed.destroyed_at > self.completed_at and not self.clock_anomaly:

@@ -3,6 +3,7 @@
 import json
 import math
 from datetime import UTC, datetime
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 from pydantic import (
@@ -20,6 +21,7 @@ from unlearning.receipts.errors import ReceiptError
 
 T = TypeVar("T", bound="JsonTable")
 _MINUTE = "%Y-%m-%dT%H:%MZ"
+_UPWARDS = Context(prec=6, rounding=ROUND_CEILING)  # significant digits of an upper bound
 
 
 def _real_minute(text: str) -> str:
@@ -94,6 +96,17 @@ def number_text(value: float) -> str:
         raise ReceiptError(f"a number of a receipt must be finite (got {value})")
     text = repr(float(value)).replace("e+", "e").replace("e-0", "e-")
     return text.removesuffix(".0").replace(".0e", "e")
+
+
+def upper_bound_text(value: float) -> str:
+    """Return an upper bound as decimal text: 6 significant digits, rounded up.
+
+    Raises:
+        ReceiptError: ``value`` is not finite.
+    """
+    if not math.isfinite(value):
+        return number_text(value)
+    return number_text(float(_UPWARDS.create_decimal(Decimal(repr(float(value))))))
 
 
 def read_table(kind: type[T], data: bytes, what: str) -> T:

@@ -35,6 +35,7 @@ from parties.vertical.prediction.active import embeddings_in
 from parties.vertical.resume import start_kept_model
 from parties.vertical.saved_model import restore_local_model
 from parties.vertical.service.carry_out import (
+    CERTIFICATE,
     Quarantined,
     carry_out_batch,
     quarantine,
@@ -244,6 +245,7 @@ class ActiveService:
                 guarantee=facts.own["guarantee"],
                 level=level if level != "full" or "retrains" in audit else "quick",
                 audit=audit,
+                **facts.own.get(CERTIFICATE, {}),
             )
             self._desk.append(EventKind.VERIFIED, request, body)
         self._place = _places(self._model.state.features.ids())

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import isfinite
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from parties.requests.driver import NOT_FINITE, carry_out
 from parties.requests.duties import RequestDesk
 from parties.requests.events import EventKind, QuarantinedBody, event_time
 from parties.requests.lifecycle import largest_version
-from parties.requests.receipts import joined_figures
+from parties.requests.receipts import joined_figures, stated_guarantee
 from parties.session.store.model_store import ModelStore, VersionFacts
 from parties.vertical.engine.local_model import ORIGINAL
 from parties.vertical.engine.split_model import SplitModel
@@ -31,9 +32,16 @@ from parties.vertical.service.comparison import (
 from parties.vertical.service.desk import corrected_labels, correction_records
 from protocol import vfl_pb2
 from unlearning.guarantee import Guarantee
+from unlearning.receipts.receipt import StatedGuarantee
+from unlearning.receipts.table import upper_bound_text
 
-EXACT = Guarantee.EXACT
-WEAKEST = "weakest guarantee"  # key in the facts of a version
+# Keys in the facts of a version: the kind of guarantee of its requests and of those before them,
+# and the numbers of a certificate, which is the same of both.
+WEAKEST, CERTIFICATE = "weakest guarantee", "certificate"
+# The numbers of each kind of certificate, by their names in the certificate of a method.
+NUMBERS = {Guarantee.CERTIFIED: ("epsilon", "delta"), Guarantee.DISTANCE_CERTIFIED: ("bound",)}
+# These are about the whole model after a method, so they hold whatever earlier methods did.
+ANEW = (Guarantee.EXACT, *NUMBERS)
 
 
 class Quarantined(SessionEnded):
@@ -44,7 +52,7 @@ class Quarantined(SessionEnded):
 class _Part:
     """What one part of a batch did: the requests that forget rows, or those that replace labels."""
 
-    guarantee: Guarantee
+    guarantee: StatedGuarantee
     figures: dict[str, str] = field(default_factory=dict)  # for the journal and the receipt
     changed: bool = True  # whether the method ran: the model had used the rows
 
@@ -67,24 +75,26 @@ def carry_out_batch(
     forgettings = [each for each in batch if each not in corrections]
     parts = [_forget(split_model, desk, forgettings, earlier)] if forgettings else []
     parts += [_correct(split_model, desk, corrections, earlier)] if corrections else []
-    guarantees = [each.guarantee for each in parts]
-    anew = any(each.changed and each.guarantee == EXACT for each in parts)
+    claimed = _together(parts)
+    anew = any(each.changed and each.guarantee.kind in ANEW for each in parts)
+    # Of all requests since the last method after which nothing of any forgotten row is left.
+    of_all = claimed if anew else _together([_Part(earlier, changed=False), *parts])
     own = {
         "before": before,
         "after": state_digest(split_model.state),
         "older": store.contents(),
         **kept_replacement(store),
         "audit": joined_figures([each.figures for each in parts]),
-        "guarantee": _weakest(guarantees).value,
-        # Of all requests since the last method after which nothing of any forgotten row is left.
-        WEAKEST: _weakest(guarantees if anew else [*guarantees, earlier]).value,
+        "guarantee": claimed.kind.value,
+        WEAKEST: of_all.kind.value,
+        CERTIFICATE: {name: getattr(claimed, name) for name in NUMBERS.get(claimed.kind, ())},
     }
     facts = VersionFacts("requests", event_time(party.now()), parent, tuple(batch), method, own)
     made = largest_version(desk.journal.events(), desk.rules.hub)
     split_model.keep_version(store, 1 + max(split_model.number, made), facts)
 
 
-def _earlier(store: ModelStore) -> Guarantee:
+def _earlier(store: ModelStore) -> StatedGuarantee:
     """The weakest guarantee of the requests that made the present version; exact without one.
 
     A training that went on from another version may know rows that it was not trained on itself.
@@ -92,19 +102,46 @@ def _earlier(store: ModelStore) -> Guarantee:
     newest = store.newest_version()
     facts = None if newest is None else newest.version
     if facts is None:
-        return EXACT
+        return StatedGuarantee(kind=Guarantee.EXACT)
     if facts.made_by == "training" and facts.parent is not None:
-        return Guarantee.HEURISTIC
-    return Guarantee(facts.own.get(WEAKEST, facts.own.get("guarantee", EXACT.value)))
+        return StatedGuarantee(kind=Guarantee.HEURISTIC)
+    kind = facts.own.get(WEAKEST, facts.own.get("guarantee", Guarantee.EXACT.value))
+    return stated_guarantee(kind, facts.own.get(CERTIFICATE, {}))
 
 
-def _weakest(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """The weakest of some guarantees; the kinds are defined from the strongest to the weakest."""
-    kinds = [*Guarantee]
-    return max(guarantees, key=kinds.index)
+def _together(parts: Sequence[_Part]) -> StatedGuarantee:
+    """What is claimed for all ``parts`` of a batch, in the order in which they ran.
+
+    It is the weakest guarantee. Certificates of several parts are not combined: that of the last
+    part which changed the model is about this model, and therefore holds for all parts.
+    """
+    weakest = _weakest([each.guarantee for each in parts])
+    changed = [each.guarantee for each in parts if each.changed]
+    return changed[-1] if changed and weakest.kind in ANEW else weakest
 
 
-def _unused(split_model: SplitModel, earlier: Guarantee, rows: Index, name: str = "") -> _Part:
+def _weakest(guarantees: Iterable[StatedGuarantee]) -> StatedGuarantee:
+    """The guarantee of the weakest kind; the first one of several."""
+    return max(guarantees, key=lambda each: each.kind.rank)
+
+
+def _claimed(result: MethodResult, guarantee: Guarantee) -> StatedGuarantee:
+    """The guarantee of a method's result, with the numbers of its certificate, rounded up.
+
+    ``guarantee`` is that of the method.
+    """
+    kind = result.guarantee or guarantee
+    certificate = result.figures.get("certificate") or {}
+    found = {name: certificate.get(name) for name in NUMBERS.get(kind, ())}
+    known = {name: each for name, each in found.items() if each is not None and isfinite(each)}
+    return stated_guarantee(
+        kind.value, {name: upper_bound_text(each) for name, each in known.items()}
+    )
+
+
+def _unused(
+    split_model: SplitModel, earlier: StatedGuarantee, rows: Index, name: str = ""
+) -> _Part:
     """What is claimed for ``rows``, [rows], on which the present model was not trained.
 
     Earlier requests may have removed some of them, with a weaker guarantee. Validation rows may
@@ -118,11 +155,11 @@ def _unused(split_model: SplitModel, earlier: Guarantee, rows: Index, name: str 
         return bool(np.isin(rows, split_model.rows.validation).any())
 
     chose = split_model.once(f"{name}validation rows among them", bool, validated)
-    return _Part(Guarantee.HEURISTIC if chose else earlier, changed=False)
+    return _Part(StatedGuarantee(kind=Guarantee.HEURISTIC) if chose else earlier, changed=False)
 
 
 def _forget(
-    split_model: SplitModel, desk: RequestDesk, batch: list[str], earlier: Guarantee
+    split_model: SplitModel, desk: RequestDesk, batch: list[str], earlier: StatedGuarantee
 ) -> _Part:
     """Forget the rows of requests; ``earlier``: the weakest guarantee of earlier requests."""
     asked = _rows(desk, batch)
@@ -134,7 +171,7 @@ def _forget(
         split_model.forget(rows, batch)
     if len(split_model.rows.forgotten):
         part = _change(split_model, batch)
-        if part.guarantee != EXACT and len(asked) > len(split_model.rows.forgotten):
+        if part.guarantee.kind not in ANEW and len(asked) > len(split_model.rows.forgotten):
             part = replace(part, guarantee=_weakest([part.guarantee, unused.guarantee]))
     if len(rows):
         desk.forget_ids(split_model.state.features.ids(), batch)
@@ -143,7 +180,7 @@ def _forget(
 
 
 def _correct(
-    split_model: SplitModel, desk: RequestDesk, batch: list[str], earlier: Guarantee
+    split_model: SplitModel, desk: RequestDesk, batch: list[str], earlier: StatedGuarantee
 ) -> _Part:
     """Replace the labels that requests name; ``earlier``: as in ``_forget``.
 
@@ -190,7 +227,8 @@ def _change(split_model: SplitModel, batch: list[str]) -> _Part:
             f"{audit.validation_after:.4f}, more than requests.guard allows"
         )
     keep_fallback_embeddings(split_model, vfl_pb2.UNLEARN)
-    return _Part(result.guarantee or method.guarantee, _figures(split_model, audit) | compared)
+    claimed = _claimed(result, method.guarantee)
+    return _Part(claimed, _figures(split_model, audit) | compared)
 
 
 def _run(split_model: SplitModel, batch: Sequence[str]) -> tuple[MethodResult, dict[str, str]]:

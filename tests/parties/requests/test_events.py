@@ -11,6 +11,8 @@ from parties.requests.events import (
     Event,
     EventKind,
     RequestedBody,
+    VerifiedBody,
+    body_json,
     event_time,
     new_request_id,
     parse_time,
@@ -52,6 +54,22 @@ def test_a_departure_names_party_and_version_and_no_rows() -> None:
 def test_a_departure_without_its_fields_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="request"):
         Event.decode(event(body=departure(**wrong)).encode())
+
+
+def test_numbers_of_a_guarantee_are_absent_from_an_event_without_them() -> None:
+    """Parties of the version before read such an event."""
+    plain = VerifiedBody(version=2, guarantee="exact")
+    assert body_json(plain) == {"version": 2, "guarantee": "exact"}
+    bounded = VerifiedBody(version=2, guarantee="distance-certified", bound="5.34e-5")
+    for body in (plain, bounded):
+        made = event(kind=EventKind.VERIFIED, body=body)
+        assert Event.decode(made.encode()) == made
+
+
+def test_a_number_of_a_guarantee_is_a_decimal_number() -> None:
+    body = VerifiedBody.model_construct(version=2, guarantee="distance-certified", bound="none")
+    with pytest.raises(ValueError, match="not valid at 'bound'"):
+        Event.decode(event(kind=EventKind.VERIFIED, body=body).encode())
 
 
 LEAVING = {"kind": "columns", "party": None, "columns": 2}

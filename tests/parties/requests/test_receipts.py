@@ -93,6 +93,46 @@ def test_events_that_only_the_hub_makes_do_not_count_from_another_party(tmp_path
     assert honest.guarantee.kind is Guarantee.HEURISTIC
 
 
+@pytest.mark.parametrize(
+    ("verified", "kind"),
+    [
+        ({"guarantee": "exact"}, Guarantee.EXACT),
+        ({"guarantee": "distance-certified", "bound": "5.34e-5"}, Guarantee.DISTANCE_CERTIFIED),
+        ({"guarantee": "certified", "epsilon": "1", "delta": "1e-5"}, Guarantee.CERTIFIED),
+        ({"guarantee": "distance-certified"}, Guarantee.HEURISTIC),
+        ({"guarantee": "certified", "epsilon": "1"}, Guarantee.HEURISTIC),
+        ({"guarantee": "distance-certified", "bound": "-1"}, Guarantee.HEURISTIC),
+        ({"guarantee": "exact", "bound": "1"}, Guarantee.HEURISTIC),
+        ({"guarantee": "a later kind"}, Guarantee.HEURISTIC),
+    ],
+)
+def test_a_guarantee_without_its_numbers_is_heuristic(
+    tmp_path: Path, verified: dict[str, str], kind: Guarantee
+) -> None:
+    """So every party builds a receipt, and the same one, from an event without the numbers."""
+    roles = {"shop": "active", "bank": "passive"}
+    made = Federation("people", roles, "2" * 64, "3" * 64, 0.02)  # type: ignore[arg-type]
+    with federation(tmp_path, tuple(roles)) as both:
+        request = both.ask("bank")
+        both.exchange()
+        both.approve(request)
+        both.exchange()
+        start = StartedBody(batch=(request,), version=1, method="newton-cg")
+        both.journals["shop"].append(EventKind.STARTED, request, start)
+        body = VerifiedBody.model_validate({"version": 2, **verified})
+        both.journals["shop"].append(EventKind.VERIFIED, request, body)
+        for name in roles:
+            both.journals[name].append(EventKind.STATED, request, stated())
+        both.exchange()
+        found = [built(both.journals[name], made, both.rules) for name in roles]
+    assert found[0] == found[1]
+    expected = {"guarantee": "heuristic"} if kind is Guarantee.HEURISTIC else verified
+    claimed = found[0].guarantee
+    numbers = {"epsilon": claimed.epsilon, "delta": claimed.delta, "bound": claimed.bound}
+    known = {name: each for name, each in numbers.items() if each is not None}
+    assert {"guarantee": claimed.kind.value, **known} == expected
+
+
 def introduce(made: Journals, name: str, key: str) -> None:
     body = IntroducedBody(key=key, certificate="00", proof="00")
     made.journals[name].append(EventKind.INTRODUCED, new_request_id(made.clock.now), body)

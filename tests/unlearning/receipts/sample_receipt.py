@@ -111,15 +111,18 @@ def journal() -> list[dict[str, Any]]:
     return [requested, *chain("bank", ("journaled", {}), ("started", {"batch": [REQUEST]}))]
 
 
-def journal_with_end(receipt_digest: str, origin: str = "bank") -> list[dict[str, Any]]:
-    """The journal, and the event in which a party, by right the bank, names the receipt."""
-    own = [each for each in journal() if each["origin"] == origin]
-    last = {
-        "origin": origin, "seq": len(own) + 1, "prev": event_digest(own[-1]),
-        "time": "2027-03-01T10:00:00Z", "request": REQUEST, "kind": "completed",
-        "body": {"receipt": receipt_digest},
-    }  # fmt: skip
-    return [*journal(), signed_event(last)]
+def journal_with_end(*receipts: str, origin: str = "bank") -> list[dict[str, Any]]:
+    """The journal, and the events in which a party, by right the bank, names receipts."""
+    events = journal()
+    for each in receipts:
+        own = [event for event in events if event["origin"] == origin]
+        last = {
+            "origin": origin, "seq": len(own) + 1, "prev": event_digest(own[-1]),
+            "time": "2027-03-01T10:00:00Z", "request": REQUEST, "kind": "completed",
+            "body": {"receipt": each},
+        }  # fmt: skip
+        events.append(signed_event(last))
+    return events
 
 
 def export(events: list[dict[str, Any]]) -> bytes:

@@ -31,6 +31,7 @@ from unlearning.receipts.receipt import (
     LIMITS,
     MAX_SIGNATURES,
     NO_HASH,
+    Receipt,
     ReceiptSignature,
     RequestKind,
     StatedGuarantee,
@@ -39,7 +40,7 @@ from unlearning.receipts.receipt import (
     sign_receipt,
     with_signatures,
 )
-from unlearning.receipts.table import minute_text, number_text, table_of
+from unlearning.receipts.table import minute_text, number_text, table_of, upper_bound_text
 from unlearning.receipts.verify import verify
 
 
@@ -176,6 +177,58 @@ def test_every_kind_of_guarantee_can_stand_in_a_receipt() -> None:
         assert decode_receipt(receipt.encode()).guarantee == stated
 
 
+def stating(receipt: Receipt, method: str, kind: Guarantee, *changed: str) -> Receipt:
+    """The receipt of a method with a guarantee, after which the parts of ``changed`` differ."""
+    numbers = {"epsilon": "1", "delta": "1e-5"} if kind is Guarantee.CERTIFIED else {}
+    statements = tuple(
+        each
+        if each.party in changed
+        else each.model_copy(update={"model_after": each.model_before})
+        for each in receipt.statements
+    )
+    update = {
+        "method": method,
+        "guarantee": StatedGuarantee(kind=kind, **numbers),
+        "statements": statements,
+    }
+    return receipt.model_copy(update=update)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "changed", "refused"),
+    [
+        ("fine-tune", Guarantee.EXACT, ("bank", "shop"), True),
+        ("fine-tune", Guarantee.EXACT, ("shop",), True),
+        ("fine-tune", Guarantee.EXACT, (), False),  # it had nothing to do
+        ("fine-tune", Guarantee.HEURISTIC, ("shop",), False),
+        ("fine-tune", Guarantee.KKT_REPORT, ("shop",), True),
+        ("fedora", Guarantee.KKT_REPORT, ("shop",), False),
+        ("newton-cg", Guarantee.CERTIFIED, ("shop",), False),
+        ("newton-cg", Guarantee.EXACT, ("shop",), True),
+        ("retrain-paired", Guarantee.EXACT, ("shop",), False),
+        ("retrain-paired", Guarantee.HEURISTIC, ("shop",), False),
+        ("a-later-method", Guarantee.EXACT, ("shop",), False),
+    ],
+)
+def test_method_that_changed_the_model_gives_at_most_its_own_guarantee(
+    method: str, kind: Guarantee, changed: tuple[str, ...], *, refused: bool
+) -> None:
+    receipt = stating(unsigned(), method, kind, *changed)
+    found = [each for each in receipt.contradictions() if "strongest" in each]
+    assert bool(found) is refused
+
+
+def test_model_before_of_a_client_does_not_show_that_a_method_changed_the_model() -> None:
+    """A client that was restored from a backup had an older model."""
+    roles = {"bank": "server", "shop": "client"}
+    parties = tuple(
+        each.model_copy(update={"role": roles[each.party]}) for each in unsigned().parties
+    )
+    federated = unsigned().model_copy(update={"parties": parties})
+    assert not stating(federated, "fedosd", Guarantee.EXACT, "shop").overstatement
+    assert stating(federated, "fedosd", Guarantee.EXACT, "bank").overstatement
+
+
 @pytest.mark.parametrize(
     ("count", "expected"),
     [(0, "0"), (1, "1"), (2, "2-3"), (3, "2-3"), (4, "4-7"), (15, "8-15"), (16, "16-31"),
@@ -201,6 +254,27 @@ def test_a_request_for_a_label_has_classes_and_needs_no_subjects() -> None:
 def test_numbers_are_written_as_shortest_text(value: float, text: str) -> None:
     assert number_text(value) == text
     assert float(text) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (5.339611e-05, "5.33962e-5"),
+        (0.00012345678901234567, "0.000123457"),
+        (1e-5, "1e-5"),
+        (1.0, "1"),
+        (1234567.8, "1234570"),
+        (1.0000001, "1.00001"),
+    ],
+)
+def test_upper_bounds_are_rounded_up(value: float, text: str) -> None:
+    assert upper_bound_text(value) == text
+    assert StatedGuarantee(kind=Guarantee.DISTANCE_CERTIFIED, bound=text).bound == text
+
+
+def test_a_bound_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(ReceiptError, match="must be finite"):
+        upper_bound_text(float("inf"))
 
 
 def test_numbers_and_times_without_meaning_are_refused() -> None:

@@ -23,7 +23,7 @@ from sample_receipt import (
 from typer.testing import CliRunner
 
 from unlearning.receipts.__main__ import app
-from unlearning.receipts.receipt import RequestKind
+from unlearning.receipts.receipt import RequestKind, decode_receipt
 
 ROOT = Path(__file__).parents[3]
 # Refuses every use of the network, and fails if a large library was loaded.
@@ -134,9 +134,18 @@ def test_superseded_receipt_has_exit_code_4(folder: Path) -> None:
     assert (code, "completed with another receipt" in output) == (4, True)
 
 
+def test_last_receipt_of_a_request_supersedes_the_earlier_ones(folder: Path) -> None:
+    """A request is carried out again after a backup was restored."""
+    receipt, other = decode_receipt((folder / "receipt.json").read_bytes()).digest, digest("other")
+    for receipts, expected in (((receipt, other), 4), ((other, receipt), 0)):
+        (folder / "journal.jsonl").write_bytes(export(journal_with_end(*receipts)))
+        code, output = run(folder, "--keys", "trust.json", "--journal", "journal.jsonl")
+        assert (code, "completed with another receipt" in output) == (expected, expected == 4)
+
+
 def test_only_the_active_party_can_name_a_later_receipt(folder: Path) -> None:
     passive = next(each for each in PARTIES if each != "bank")
-    events = journal_with_end(digest("another receipt"), passive)
+    events = journal_with_end(digest("another receipt"), origin=passive)
     (folder / "journal.jsonl").write_bytes(export(events))
     assert run(folder, "--keys", "trust.json", "--journal", "journal.jsonl")[0] == 0
 

@@ -261,7 +261,7 @@ AFTER_SIGNING: Sequence[tuple[str, str, Change]] = (
      put("requests", 0, "subjects_root", value=digest("other subjects"))),
     ("changed-time", "a time was changed after signing",
      put("completed_at", value="2027-03-01T09:49Z")),
-    ("changed-method", "the method was changed after signing", put("method", value="fedora")),
+    ("changed-method", "the method was changed after signing", put("method", value="sharded")),
     ("changed-guarantee", "the guarantee was changed after signing",
      put("guarantee", "kind", value="heuristic")),
     ("changed-previous", "the previous receipt was changed after signing",
@@ -290,6 +290,8 @@ CONTRADICTIONS: Sequence[tuple[str, str, Change]] = (
      put("audit", "results", 0, "value", value="0.9")),
     ("destroyed-later", "an artefact was destroyed after the completion",
      put("statements", 0, "artefacts_destroyed", 0, "destroyed_at", value="2027-03-02T00:00Z")),
+    ("guarantee-too-strong", "a heuristic method that changed the model is exact",
+     put("method", value="fine-tune")),
 )  # fmt: skip
 
 
@@ -541,6 +543,12 @@ def _journals() -> Iterator[tuple[str, str, str, Mapping[str, bytes]]]:
     yield "event-changed", Fault.BAD_EVENT, "an event was changed", shown(changed)
     superseded = journal_with_end(digest("later receipt"))
     yield "superseded", Fault.SUPERSEDED, "another receipt completed the request", shown(superseded)
+    about = "another receipt completed the request afterwards"
+    again = journal_with_end(receipt.digest, digest("later receipt"))
+    yield "superseded-later", Fault.SUPERSEDED, about, shown(again)
+    about = "another receipt completed the request before"
+    latest = journal_with_end(digest("earlier receipt"), receipt.digest)
+    yield "journal-again", VALID, about, shown(latest)
     without = [each for each in journal() if each != journaled]
     yield "event-missing", Fault.CHAIN_GAP, "an event is missing", shown(without)
     ended = [each for each in journal() if each != started]

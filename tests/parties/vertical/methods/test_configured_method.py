@@ -8,6 +8,8 @@ import pytest
 from whole_run import QUICK, TRAINING, run
 
 from parties.common.json_files import canonical_json
+from parties.horizontal.registry import METHODS as CLIENT_METHODS
+from parties.language.registry import METHODS as TEXT_METHODS
 from parties.report.pages.scientist import report_page
 from parties.vertical.methods.registry import (
     AGREEMENT,
@@ -16,7 +18,7 @@ from parties.vertical.methods.registry import (
     independent_retrains,
     vertical_method,
 )
-from unlearning.guarantee import Guarantee
+from unlearning.guarantee import STRONGEST, Guarantee
 
 FORGET = ({"name": "request", "classes": ["a"], "fraction": 0.5},)
 NAMES = (
@@ -39,6 +41,15 @@ def test_only_retrains_are_marked_exact() -> None:
     exact = {name for name in NAMES if vertical_method(name).guarantee is Guarantee.EXACT}
     assert exact == {"retrain-paired", "retrain-local", "short-retrain", "sharded"}
     assert [each.name for each in independent_retrains(2)] == ["retrain", "retrain-2"]
+
+
+def test_the_strongest_guarantee_of_every_method_that_is_not_exact_is_known() -> None:
+    every = [*METHODS.items(), *CLIENT_METHODS.items(), *TEXT_METHODS.items()]
+    found = {name: each.guarantee for name, each in every if each.guarantee != Guarantee.EXACT}
+    assert found.keys() == STRONGEST.keys()
+    stronger = {name for name, kind in found.items() if STRONGEST[name] is not kind}
+    assert stronger == {"newton-cg", "fedora"}  # with noise; with small residuals
+    assert all(STRONGEST[name].rank < found[name].rank for name in stronger)
 
 
 @pytest.mark.parametrize("name", ["gradient-ascent", "fine-tune", "retrain-paired"])
