@@ -183,7 +183,8 @@ class VerifiedBody(EventBody):
         version: number of the new version.
         guarantee: kind of guarantee of the method, a value of ``Guarantee``.
         level: level of the audit.
-        audit: the figures.
+        audit: the figures. The active party of the vertical mode gives those alone that the receipt
+            needs, with accuracies minus that of the new model; one of an earlier version gives all.
         count: number of rows that the request named, where they have no common order.
     """
 
