@@ -186,7 +186,8 @@ class VerifiedBody(EventBody):
         epsilon: ε, and ``delta`` is δ, of a certified guarantee; else None.
         bound: bound on the distance to Retrain, of a distance-certified guarantee; else None.
         level: level of the audit.
-        audit: the figures.
+        audit: the figures. The active party of the vertical mode gives those alone that the receipt
+            needs, with accuracies minus that of the new model; one of an earlier version gives all.
         count: number of rows that the request named, where they have no common order.
     """
 

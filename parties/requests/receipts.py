@@ -80,6 +80,12 @@ _UTILITY: Final = (
         "retained_probability_rows",
     ),
 )
+# Distances from the Retrains: name in the journal, and metric of the receipt.
+_DISTANCES: Final = {
+    "js_ratio": "distance-from-retrains-on-forgotten-rows",
+    "difference_ratio": "difference-from-retrains-on-forgotten-rows",
+    "odds_ratio": "log-odds-distance-from-retrains-on-forgotten-rows",
+}
 # Events that count only if the hub made them.
 _OF_HUB: Final = (StartedBody, VerifiedBody, CompletedBody)
 # Events that a party still makes after it has left.
@@ -512,6 +518,29 @@ def joined_figures(figures: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return found
 
 
+def receipt_figures(figures: Mapping[str, str], *, with_tests: bool) -> dict[str, str]:
+    """Return what a receipt needs of the figures of a batch, for the journal of all parties.
+
+    The receipt has differences of accuracies, so an accuracy is given minus that of the new model.
+    From the accuracies themselves, a party that names a row in a request could compute whether the
+    model predicts the label of this row.
+
+    Args:
+        figures: all figures of the batch.
+        with_tests: whether figures of test rows are included.
+    """
+    pairs = [(f"{name}_before", f"{name}_after", rows) for name, _, rows in _UTILITY]
+    compared = [name for name, _ in _COMPARED if with_tests or not name.startswith("test")]
+    pairs += [(f"{name}_retrain", f"{name}_after", "retrains") for name in compared]
+    found = dict[str, str]()
+    for first, after, count in pairs:
+        if {first, after, count} <= figures.keys():
+            difference = float(figures[first]) - float(figures[after])
+            found |= {first: f"{difference:.4f}", after: "0.0000", count: figures[count]}
+    kept = {"retrains", *_DISTANCES, *(f"{name}_limit" for name in _DISTANCES)}
+    return found | {name: value for name, value in figures.items() if name in kept}
+
+
 def stated_guarantee(kind: str, numbers: Mapping[str, str | None]) -> StatedGuarantee:
     """Return a guarantee with its numbers; heuristic if they are not those of its kind.
 
@@ -574,12 +603,7 @@ def _comparison(figures: Mapping[str, str], guard: float) -> Iterator[AuditResul
             n=int(figures["retrains"]),
             passed=float(f"{lost:.4f}") <= float(f"{guard:.4f}"),
         )
-    metrics = {
-        "js_ratio": "distance-from-retrains-on-forgotten-rows",
-        "difference_ratio": "difference-from-retrains-on-forgotten-rows",
-        "odds_ratio": "log-odds-distance-from-retrains-on-forgotten-rows",
-    }
-    for name, metric in metrics.items():
+    for name, metric in _DISTANCES.items():
         if not {name, f"{name}_limit"} <= figures.keys():
             continue
         yield AuditResult(

@@ -1,10 +1,11 @@
 """HTTP server of the prediction service: POST /predict and GET /health, with JSON."""
 
 import json
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from io import BufferedReader
+from socket import gethostname
 from threading import Thread
 from time import perf_counter
 from typing import Any, Protocol
@@ -15,10 +16,14 @@ from parties.common.errors import DataError, PartyError, StorageError
 from parties.data.predictions import Predictions, Probabilities
 from parties.data.requested_ids import id_columns, parse_ids
 from parties.data.sources.source import DataSettings
+from parties.web.connections import MAX_CONNECTIONS, LimitedServer, TimedInput, is_rebound
 from parties.web.prediction_service import Latencies, Unavailable
 
 MAX_BODY = 1 << 20  # bytes
-PATIENCE = 30.0  # seconds that a connection may be idle, or that a request may take to arrive
+# Seconds that a connection may be idle, then that a whole request may take to arrive, and then the
+# response to be received.
+PATIENCE = 30.0
+REFUSAL_PATIENCE = 1.0  # the same for a connection beyond the largest number
 LOOPBACK = "127.0.0.1"
 
 
@@ -100,19 +105,11 @@ def serve_http(address: tuple[str, int], service: AnswersPredictions) -> Iterato
         thread.join()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = (
-        128  # connections that wait; with the default of 5 a busy party refuses some
-    )
-
+class _Server(LimitedServer):
     def __init__(self, address: tuple[str, int], service: AnswersPredictions) -> None:
         self.service = service
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.names = (address[0], gethostname())
         super().__init__(address, _Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing when a client closes its connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -121,6 +118,22 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "vfl", ""
     timeout = PATIENCE
     disable_nagle_algorithm = True  # a response is two small writes
+
+    def __init__(self, request: Any, client_address: Any, server: Any, *, refuses: bool) -> None:
+        self._refuses, self._patience = refuses, REFUSAL_PATIENCE if refuses else self.timeout
+        super().__init__(request, client_address, server)
+
+    def setup(self) -> None:
+        """Read the connection with a deadline for each request."""
+        super().setup()
+        self.rfile.close()  # the connection stays open
+        self._input = TimedInput(self.connection, self._patience)
+        self.rfile = BufferedReader(self._input)
+
+    def handle_one_request(self) -> None:
+        """Read and answer one request."""
+        self._input.restart()
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         """Answer ``GET /health``."""
@@ -135,10 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _guard(self, path: str, answer: Callable[[], dict[str, Any]]) -> None:
         try:
-            if self.headers.get("Origin"):  # a web page in a browser must not read predictions
-                raise RequestRefused(
-                    403, "this server refuses requests from web pages", "send no Origin header"
-                )
+            self._require_client()
             if self.path != path:
                 raise RequestRefused(
                     404, "the path or method does not exist", "use POST /predict or GET /health"
@@ -153,6 +163,27 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(503, error, absent=error.absent)
         except PartyError as error:
             self._fail(500, error)
+
+    def _require_client(self) -> None:
+        """Refuse requests of web pages, and those beyond the largest number of connections.
+
+        Raises:
+            RequestRefused: this request is one of them.
+        """
+        if self._refuses:
+            raise RequestRefused(
+                503, f"this server has {MAX_CONNECTIONS} connections already", "try again later"
+            )
+        if self.headers.get("Origin"):  # a web page in a browser must not read predictions
+            raise RequestRefused(
+                403, "this server refuses requests from web pages", "send no Origin header"
+            )
+        if is_rebound(self.headers.get("Host", ""), self.connection, self.server.names):
+            raise RequestRefused(
+                403,
+                "the header Host names another machine, as the request of a web page does",
+                "send the address of this server as Host, such as 127.0.0.1",
+            )
 
     def _predict(self) -> dict[str, Any]:
         started, service = perf_counter(), self.server.service
@@ -171,16 +202,14 @@ class _Handler(BaseHTTPRequestHandler):
             raise RequestRefused(
                 411, "the request has no valid Content-Length", "send the length of the body"
             )
-        if int(length) > MAX_BODY:
+        digits = length.lstrip("0")
+        if len(digits) > len(str(MAX_BODY)) or int(digits or "0") > MAX_BODY:
             raise RequestRefused(
                 413,
-                f"the body has {length} bytes, expected at most {MAX_BODY}",
+                f"the body has more than {MAX_BODY} bytes",
                 "split the IDs into several requests",
             )
-        try:
-            content = json.loads(self.rfile.read(int(length)))
-        except (ValueError, RecursionError):
-            content = None
+        content = self._content(int(digits or "0"))
         ids = content.get("ids") if isinstance(content, dict) and len(content) == 1 else None
         if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
             raise RequestRefused(
@@ -189,6 +218,19 @@ class _Handler(BaseHTTPRequestHandler):
                 'send {"ids": ["...", "..."]}',
             )
         return ids
+
+    def _content(self, length: int) -> Any:
+        """Read the body; None if it is no JSON."""
+        try:
+            return json.loads(self.rfile.read(length))
+        except (ValueError, RecursionError):
+            return None
+        except TimeoutError as error:
+            raise RequestRefused(
+                408,
+                f"the request did not arrive within {self._patience:g} s",
+                "send the whole body at once",
+            ) from error
 
     def _fail(self, status: int, error: Exception, **more: Any) -> None:
         self._respond(status, {"error": str(error), "hint": getattr(error, "hint", ""), **more})

@@ -14,7 +14,6 @@ import torch
 from request_federation import PATIENCE, RequestFederation, Service
 from torch import Tensor
 
-from parties.requests.events import VerifiedBody
 from parties.vertical.engine.networks import ActiveNetwork
 from parties.vertical.engine.party_state import unpack_ids
 from parties.vertical.engine.split_model import SplitModel
@@ -83,7 +82,7 @@ def live_through_absence(federation: RequestFederation, away: str, share: float)
         after = _accuracy(service, truth)
     leaks = (
         _leak_of_fallback(federation, middle, rows, test),
-        _leak_in_journal(federation, out, request),
+        _recorded_leak(federation, out, request),
     )
     with federation.serve(present) as service:
         request = federation.request(hub, present, rows)
@@ -123,12 +122,9 @@ def _leak_of_fallback(
     return auc.value
 
 
-def _leak_in_journal(federation: RequestFederation, out: Path, request: str) -> float:
+def _recorded_leak(federation: RequestFederation, out: Path, request: str) -> float:
     """The AUC of the attack on the model after the request, which the active party recorded."""
-    with federation.desk(federation.hub, out) as desk:
-        bodies = [each.body for each in desk.journal.events(request)]
-    audit = next(each.audit for each in bodies if isinstance(each, VerifiedBody))
-    return float(audit["membership_auc"])
+    return float(federation.figures(out, request)["membership_auc"])
 
 
 def _digest(federation: RequestFederation, name: str, out: Any) -> str:

@@ -14,7 +14,13 @@ from three_parties import agreement, certify, party, write_data
 
 from configs.requests import PartyRequestSettings
 from parties.requests.duties import RequestDesk
-from parties.requests.events import EventKind, RequestedBody, event_time, new_request_id
+from parties.requests.events import (
+    EventKind,
+    RequestedBody,
+    VerifiedBody,
+    event_time,
+    new_request_id,
+)
 from parties.requests.lifecycle import RequestView
 from parties.session.memory_port import MemoryPort
 from parties.session.setup import Begin
@@ -173,6 +179,19 @@ class KeptTrio:
         """The open desk of one party."""
         us = self.party(name)
         return open_desk(us, us.agreement)
+
+    def figures(self) -> dict[str, str]:
+        """The figures of the newest version's requests, which the active party alone knows."""
+        newest = party_models(self.party("hub")).newest_version()
+        assert newest is not None
+        assert newest.version is not None
+        return dict(newest.version.own["audit"])
+
+    def journaled_figures(self, name: str, request: str) -> list[dict[str, str]]:
+        """The figures of a request in the journal of one party, by version that it made."""
+        with closing(self.desk(name)) as desk:
+            bodies = [each.body for each in desk.journal.events(request)]
+        return [dict(each.audit) for each in bodies if isinstance(each, VerifiedBody)]
 
     def models(self) -> Mapping[str, Any]:
         """The store of each party."""

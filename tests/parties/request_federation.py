@@ -23,6 +23,7 @@ from parties.requests.receipts import FOLDER
 from parties.session.setup import StartOptions
 from parties.session.simulation import reserved_port
 from parties.vertical.engine.party import VerticalParty
+from parties.vertical.kept_model import party_models
 from parties.vertical.offline.local_desk import VerticalDesk, open_local_desk
 from protocol.keyring import issue_certificate, make_authority
 
@@ -316,6 +317,14 @@ class RequestFederation:
         """All events in the journal of one party."""
         with self.desk(name, out) as desk:
             return desk.journal.events()
+
+    def figures(self, out: Path, request: str) -> dict[str, str]:
+        """The figures of a request that made the newest version, which the hub alone knows."""
+        newest = party_models(self.party(self.hub, out)).newest_version()
+        assert newest is not None
+        assert newest.version is not None
+        assert request in newest.version.requests
+        return dict(newest.version.own["audit"])
 
     def state(self, name: str, out: Path) -> Path:
         """The folder of one party."""

@@ -10,7 +10,6 @@ from time import monotonic
 
 from request_federation import RequestFederation
 
-from parties.requests.events import VerifiedBody
 from parties.requests.lifecycle import RequestState
 from parties.vertical.kept_model import kept_rows, party_models
 
@@ -157,9 +156,7 @@ class RequestSeries:
     def _audit(self, federation: RequestFederation, out: Path, request: str) -> dict[str, str]:
         view = federation.view(federation.hub, out, request)
         assert view.state is RequestState.CERTIFIED, view
-        bodies = [event.body for event in federation.events(federation.hub, out)
-                  if event.request == request and isinstance(event.body, VerifiedBody)]  # fmt: skip
-        return dict(bodies[-1].audit)
+        return federation.figures(out, request)
 
 
 def kept_sizes(federation: RequestFederation, out: Path) -> dict[str, tuple[int, int]]:

@@ -14,7 +14,6 @@ from time import sleep
 from plain_search import patterns_of, search
 from request_federation import RequestFederation
 
-from parties.requests.events import VerifiedBody
 from parties.requests.lifecycle import RequestState
 from parties.vertical.kept_model import kept_rows, party_models
 from unlearning.receipts.faults import ExitCode
@@ -141,12 +140,7 @@ class Weeks:
         """The accuracy on test rows after a request, as its audit has it."""
         out = federation.folder / "life"
         assert federation.view(federation.hub, out, request).state is RequestState.CERTIFIED
-        bodies = [
-            event.body
-            for event in federation.events(federation.hub, out)
-            if event.request == request and isinstance(event.body, VerifiedBody)
-        ]
-        return float(dict(bodies[-1].audit)["test_after"])
+        return float(federation.figures(out, request)["test_after"])
 
 
 def _verifies(federation: RequestFederation, request: str) -> bool:

@@ -88,6 +88,11 @@ def make_request(place: Place, asked: Asked, console: Console) -> None:
             _print_nothing(local, submitted.found, console)
             return
         print_request(local, submitted.request, submitted.new, submitted.found, console)
+        if asked.label is not None and agreement.privacy.label_dp is not None:
+            console.warn(
+                "privacy.label_dp: the request means randomly flipped labels, and no test row, "
+                "because labels of test rows are not flipped; name rows by ID to forget all"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ def list_requests(local: LocalDesk, console: Console) -> None:
 def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: bool) -> None:
     """Print what is known about one request; with ``with_ids``, also its IDs and their classes.
 
-    The names of columns that left are printed at their owner only.
+    The names of columns that left are printed at their owner only, and all figures of the audit at
+    the party that measured them, until the next version.
 
     Raises:
         StorageError: this party has no IDs of the request.
@@ -44,6 +45,8 @@ def show_request(local: LocalDesk, request: str, console: Console, *, with_ids: 
         vertical = isinstance(local.party.agreement, VerticalAgreement)
         unused = SubjectClass.NOT_TRAINED if vertical else SubjectClass.NOT_COMMON
         fields |= {"found": count_classes(subjects, unused)}
+    if figures := _figures(local, view):
+        fields |= {"figures": figures}
     lines = [f"{name.replace('_', ' ')}: {shown_value(value)}" for name, value in fields.items()]
     console.print("\n".join(lines), event="request", **fields)
     if local.desk.lacks_receipt(view):
@@ -171,6 +174,16 @@ def _fields(local: LocalDesk, view: RequestView) -> dict[str, Any]:
             for name, each in sorted(view.notified.items())
         },
     }
+
+
+def _figures(local: LocalDesk, view: RequestView) -> dict[str, str]:
+    """What this party measured for a request that made the newest version; else empty."""
+    newest = party_models(local.party).newest_version()
+    facts = None if newest is None else newest.version
+    if facts is None or view.id not in facts.requests:
+        return {}
+    found: dict[str, str] = facts.own.get("audit", {})
+    return found
 
 
 def _receipt_file(local: LocalDesk, view: RequestView) -> str | None:

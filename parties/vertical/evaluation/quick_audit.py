@@ -56,7 +56,7 @@ class QuickAudit:
         return self.validation_before - self.validation_after
 
     def as_text(self) -> dict[str, str]:
-        """Return the figures as texts, for the journal and the receipt; R² has its own names."""
+        """Return the figures as texts, for the facts of the new version; R² has its own names."""
         found = {
             name: f"{value:.4f}"
             for name, value in asdict(self).items()

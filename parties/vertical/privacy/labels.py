@@ -16,7 +16,7 @@ class UsedLabels:
 
     Labels of training and validation rows influence the messages that are sent. Therefore, with
     ``label_dp``, these labels are flipped at random before any use. Labels of test rows are used
-    only for the report and are never flipped.
+    only for the figures of the active party and are never flipped.
 
     Attributes:
         values: [common_rows], the labels.
@@ -38,6 +38,13 @@ class UsedLabels:
     def spent(self) -> PrivacySpending | None:
         """The privacy spending of the flipped labels; None without ``label_dp``."""
         return None if self._flipped is None else self._flipped.spent
+
+    def nameable(self, rows: Index) -> Index:
+        """Those of ``rows``, [rows], whose use in a message may depend on their labels, [found].
+
+        With ``label_dp`` these are the rows with flipped labels, else all.
+        """
+        return rows if self._flipped is None else np.intersect1d(rows, self._used)
 
     def forget(self, rows: Index) -> list[str]:
         """Mark the stored flipped labels of ``rows``, [rows], to be erased; return what will be."""

@@ -21,6 +21,7 @@ from parties.requests.events import (
 )
 from parties.requests.exchange import JournalExchange
 from parties.requests.lifecycle import RequestState, RequestView, undone_requests
+from parties.requests.receipts import receipt_figures
 from parties.session import handshake
 from parties.session.handshake import CheckpointOffer
 from parties.session.reconnect import Backoff, is_connection_loss, report_and_close
@@ -237,14 +238,14 @@ class ActiveService:
         present = PresentModel(self._party, self._store, self._model.state, self._model.run)
         sent = [channel.sent_transcript for channel in self._hub.channels.values()]
         state_new_version(self._desk, present, sent)
-        audit = facts.own["audit"]
+        audit, plan = facts.own["audit"], self._party.agreement.privacy
         level = self._party.agreement.requests.audit if audit else "none"
         for request in open_:
             body = VerifiedBody(
                 version=newest.number,
                 guarantee=facts.own["guarantee"],
                 level=level if level != "full" or "retrains" in audit else "quick",
-                audit=audit,
+                audit=receipt_figures(audit, with_tests=plan.label_dp is None),
                 **facts.own.get(CERTIFICATE, {}),
             )
             self._desk.append(EventKind.VERIFIED, request, body)

@@ -53,7 +53,7 @@ class _Part:
     """What one part of a batch did: the requests that forget rows, or those that replace labels."""
 
     guarantee: StatedGuarantee
-    figures: dict[str, str] = field(default_factory=dict)  # for the journal and the receipt
+    figures: dict[str, str] = field(default_factory=dict)  # for the facts of the new version
     changed: bool = True  # whether the method ran: the model had used the rows
 
 
@@ -222,9 +222,13 @@ def _change(split_model: SplitModel, batch: list[str]) -> _Part:
     audit = split_model.once(f"{name}audit", QuickAudit, measure)
     lost = audit.loses()
     if lost is not None and lost > agreement.requests.guard:  # at every level of the audit
-        raise Quarantined(
-            f"{audit.measure} on validation rows fell from {audit.validation_before:.4f} to "
-            f"{audit.validation_after:.4f}, more than requests.guard allows"
+        split_model.party.progress.note(
+            f"{audit.measure} on validation rows: {audit.validation_before:.4f} before "
+            f"{method.name}, {audit.validation_after:.4f} afterwards"
+        )
+        raise Quarantined(  # all parties read the reason
+            f"{audit.measure} on validation rows fell by {lost:.4f}, "
+            "more than requests.guard allows"
         )
     keep_fallback_embeddings(split_model, vfl_pb2.UNLEARN)
     claimed = _claimed(result, method.guarantee)
@@ -250,7 +254,7 @@ def _run(split_model: SplitModel, batch: Sequence[str]) -> tuple[MethodResult, d
 
 
 def _figures(split_model: SplitModel, audit: QuickAudit) -> dict[str, str]:
-    """The figures that the journal and the receipt get; none without an audit."""
+    """The figures of the active party, of which the receipt gets some; none without an audit."""
     if split_model.agreement.requests.audit == "none":
         return {}
     found = audit.as_text() | {"validation_rows": str(len(split_model.rows.validation))}

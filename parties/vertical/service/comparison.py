@@ -24,7 +24,7 @@ from parties.vertical.evaluation.row_groups import select_row_groups
 from parties.vertical.run_record import FinishedParts, finished_record
 
 FOLDER = "comparisons"  # in the active party's folder
-# Figures of utility whose mean over the Retrains the journal gets: key of the journal, and figure.
+# Figures of utility whose mean over the Retrains the receipt needs: its key, and the figure.
 _UTILITY = {"test_retrain": "test_accuracy", "test_r2_retrain": "test_r2"}
 
 
@@ -80,7 +80,7 @@ def write_comparison(split_model: SplitModel, receipt: str, request: Request) ->
 
 
 def comparison_figures(request: Request) -> Mapping[str, str]:
-    """Return the figures of a comparison that the journal and the receipt get, as texts.
+    """Return the figures of a comparison for the receipt, as texts.
 
     The JS ratio is on the forgotten rows; ``js_ratio_limit`` is the upper end of the interval in
     which a further Retrain would lie. A number has a ratio of differences in place of the JS ratio.

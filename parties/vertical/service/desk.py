@@ -238,7 +238,7 @@ def _rows_of_labels(
         labels: the labels of all rows that were not erased, [common_rows].
         classes: names of the classes.
         share: fraction of the training rows of each class. If it is 1, validation and test rows of
-            the classes are returned, too.
+            the classes are returned, too; with ``label_dp`` without rows whose labels are true.
         stream: random stream of the sample.
     """
     known = split_model.agreement.labels.classes
@@ -252,5 +252,5 @@ def _rows_of_labels(
             members = np.intersect1d(members, split_model.rows.train)
             secret = derive_key(split_model.agreement.seed, "request by label", stream, name)
             members = members[permutation(secret, len(members))[: round(share * len(members))]]
-        found.append(members)
+        found.append(split_model.used_labels.nameable(members))
     return np.unique(np.concatenate(found)).astype(np.int64)

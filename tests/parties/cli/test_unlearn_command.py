@@ -152,6 +152,26 @@ def test_request_by_label_and_by_a_part_of_a_label(desk: Desk) -> None:
     assert (content.kind, content.fraction, content.seed) == ("labels_part", "0.25", 3)
 
 
+def test_request_by_label_says_that_flipped_labels_count(tmp_path: Path) -> None:
+    desk = Desk(train_trio(tmp_path, privacy={"label_dp": {"epsilon": 1.0}}))
+    request, warning = desk.events("request", "--label", "b")
+    assert request["new"]
+    assert "no test row" in warning["text"]
+    assert len(desk.events("request", "--id", known(desk, 1)[0])) == 1
+
+
+def test_figures_are_shown_where_they_were_measured_until_the_next_version(desk: Desk) -> None:
+    requests = []
+    for _ in range(2):
+        requests.append(desk.event("request", "--id", known(desk, 1)[0])["request"])
+        desk.trio.carry_out()
+    shown = {name: desk.event("show", requests[1], party=name) for name in PARTIES}
+    assert shown["hub"]["figures"] == desk.trio.figures()
+    assert {"test_after", "validation_after"} <= shown["hub"]["figures"].keys()
+    assert "figures" not in {**shown["left"], **shown["right"]}
+    assert "figures" not in desk.event("show", requests[0], party="hub")
+
+
 def test_request_has_dates_ground_and_identity_check(desk: Desk) -> None:
     day = datetime.now(UTC).date() - timedelta(days=20)
     found = desk.event(

@@ -21,7 +21,14 @@ from parties.requests.events import (
 )
 from parties.requests.journal import RequestJournal
 from parties.requests.lifecycle import RequestRules, requests_of
-from parties.requests.receipts import TRUST, Federation, _code_version, build_receipt, write_trust
+from parties.requests.receipts import (
+    TRUST,
+    Federation,
+    _code_version,
+    build_receipt,
+    receipt_figures,
+    write_trust,
+)
 from unlearning.guarantee import Guarantee
 from unlearning.receipts.keys import TrustFile, read_trust
 from unlearning.receipts.receipt import NO_HASH, Receipt
@@ -131,6 +138,57 @@ def test_a_guarantee_without_its_numbers_is_heuristic(
     numbers = {"epsilon": claimed.epsilon, "delta": claimed.delta, "bound": claimed.bound}
     known = {name: each for name, each in numbers.items() if each is not None}
     assert {"guarantee": claimed.kind.value, **known} == expected
+
+
+MEASURED = {
+    "validation_before": "0.9130", "validation_after": "0.9000", "validation_rows": "27",
+    "test_before": "0.9100", "test_after": "0.8900", "test_retrain": "0.8950", "retrains": "3",
+    "forgotten_before": "1.0000", "forgotten_after": "0.0000", "membership_auc": "0.5100",
+    "js_ratio": "1.0200", "js_ratio_limit": "1.3000",
+}  # fmt: skip
+
+
+def test_receipt_of_the_figures_in_the_journal_is_that_of_all_figures(tmp_path: Path) -> None:
+    """A journal of an earlier version has all figures."""
+    roles = {"shop": "active", "bank": "passive"}
+    made = Federation("people", roles, "2" * 64, "3" * 64, 0.02)  # type: ignore[arg-type]
+
+    def receipt_of(folder: str, audit: dict[str, str]) -> Receipt:
+        with federation(tmp_path / folder, tuple(roles)) as both:
+            request = both.ask("bank")
+            both.exchange()
+            both.approve(request)
+            both.exchange()
+            start = StartedBody(batch=(request,), version=1, method="retrain")
+            both.journals["shop"].append(EventKind.STARTED, request, start)
+            verified = VerifiedBody(version=2, level="full", audit=audit)
+            both.journals["shop"].append(EventKind.VERIFIED, request, verified)
+            for name in roles:
+                both.journals[name].append(EventKind.STATED, request, stated())
+            both.exchange()
+            return built(both.journals["bank"], made, both.rules)
+
+    for name in ("all", "some"):
+        (tmp_path / name).mkdir()
+    whole = receipt_of("all", MEASURED).audit
+    assert receipt_of("some", receipt_figures(MEASURED, with_tests=True)).audit == whole
+    assert [(each.metric, each.value, each.n) for each in whole.results] == [
+        ("loss-of-validation-accuracy", "0.0130", 27),
+        ("loss-of-test-accuracy-against-retrains", "0.0050", 3),
+        ("distance-from-retrains-on-forgotten-rows", "1.0200", 3),
+    ]
+
+
+def test_journal_gets_differences_of_accuracies_alone() -> None:
+    found = receipt_figures(MEASURED, with_tests=True)
+    assert found == {
+        "validation_before": "0.0130", "validation_after": "0.0000", "validation_rows": "27",
+        "test_retrain": "0.0050", "test_after": "0.0000", "retrains": "3",
+        "js_ratio": "1.0200", "js_ratio_limit": "1.3000",
+    }  # fmt: skip
+    private = receipt_figures(MEASURED, with_tests=False)
+    assert private == {name: found[name] for name in found if not name.startswith("test")}
+    assert receipt_figures({}, with_tests=True) == {}
 
 
 def introduce(made: Journals, name: str, key: str) -> None:

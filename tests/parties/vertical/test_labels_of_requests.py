@@ -1,4 +1,4 @@
-"""Requests by label while requests that correct labels are open: the right labels count."""
+"""Which labels a request by label means: the right ones, and no true ones with label privacy."""
 
 import shutil
 from contextlib import closing
@@ -126,3 +126,37 @@ def test_lost_labels_of_an_open_correction_are_not_guessed(trio: KeptTrio) -> No
     write_labels(trio, wanted)
     trio.carry_out()
     assert trio.view("hub", request).rows == of_class(right)
+
+
+def test_request_by_label_names_no_row_by_its_true_label_if_labels_are_private(
+    tmp_path: Path,
+) -> None:
+    """Labels of test rows are not flipped, so the rows that a class has would be known exactly."""
+    unlearning = {"method": "retrain-paired", "compare": (), "retrains": 0}
+    plan = {"unlearning": unlearning, "requests": {"guard": 1.0}}
+    trio = train_trio(tmp_path, privacy={"label_dp": {"epsilon": 0.5}}, **plan)
+    used = labels(trio).clone()
+    sets = {name: set(rows_of(trio, name)) for name in ("train", "validation", "test")}
+    of = {name: set(of_class(used, name)) for name in "abc"}
+    assert all(of["a"] & each for each in sets.values())
+    requests = {name: forget_label(trio, name) for name in "ab"}
+    trio.carry_out()
+    for name, request in requests.items():
+        view = trio.view("left", request)
+        assert view.state is RequestState.CERTIFIED
+        assert set(view.rows or ()) == of[name] - sets["test"]
+    assert set(of_class(labels(trio))) == of["a"] & sets["test"]  # they stay test rows
+
+
+def test_no_figure_of_true_labels_leaves_the_active_party(tmp_path: Path) -> None:
+    """Two figures of test rows, of which one row left in between, show whether its label fits."""
+    unlearning = {"method": "fine-tune", "compare": ("fine-tune", "relabel"), "retrains": 2}
+    plan = {"unlearning": unlearning, "requests": {"guard": 1.0, "audit": "full"}}
+    trio = train_trio(tmp_path, privacy={"label_dp": {"epsilon": 0.5}}, **plan)
+    request = trio.request("left", [*rows_of(trio, "train")[:9], rows_of(trio, "test")[0]])
+    trio.carry_out()
+    assert {"test_before", "test_after", "test_retrain"} <= trio.figures().keys()
+    for name in PARTIES:
+        (figures,) = trio.journaled_figures(name, request)
+        assert {"validation_before", "retrains"} <= figures.keys()
+        assert not [each for each in figures if each.startswith(("test", "forgotten", "member"))]

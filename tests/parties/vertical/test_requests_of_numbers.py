@@ -8,7 +8,6 @@ from kept_trio import KeptTrio, train_trio
 from other_labels import NUMBER, truth, write_diabetes
 from three_parties import PARTIES
 
-from parties.requests.events import VerifiedBody
 from parties.requests.lifecycle import RequestState
 from parties.requests.receipts import read_receipt
 from parties.vertical.kept_model import kept_ids, present_version
@@ -42,11 +41,7 @@ def test_receipt_states_the_loss_of_r2(trio: KeptTrio) -> None:
     with closing(trio.desk("hub")) as desk:
         (view,) = desk.requests()
         assert view.state is RequestState.CERTIFIED
-        figures = next(
-            event.body.audit
-            for event in desk.journal.events(view.id)
-            if isinstance(event.body, VerifiedBody)
-        )
+    figures = trio.figures()
     folder = trio.folder / "runs" / "trio" / "hub" / "receipts"
     (result,) = read_receipt(folder / f"{view.id}.json").audit.results
     assert (result.name, result.metric, result.passed) == (
@@ -87,12 +82,7 @@ def test_request_is_completed_although_r2_can_no_longer_be_measured(trio: KeptTr
     asked = [*rows["train"].tolist()[:1], *rows["validation"].tolist()[1:]]  # one row is left
     request = trio.request("left", asked)
     trio.carry_out()
-    with closing(trio.desk("hub")) as desk:
-        assert desk.request(request).state is RequestState.CERTIFIED
-        figures = next(
-            event.body.audit
-            for event in desk.journal.events(request)
-            if isinstance(event.body, VerifiedBody)
-        )
+    assert trio.view("hub", request).state is RequestState.CERTIFIED
+    figures = trio.figures()
     assert "validation_r2_after" not in figures
     assert "test_r2_after" in figures

@@ -186,6 +186,24 @@ def test_two_requests_are_one_batch_with_one_receipt(trio: KeptTrio) -> None:
     assert [path.stem for path in folder.glob("0*.json")] == [requests[0]]
 
 
+def test_passive_parties_do_not_get_the_figures_of_one_row(trio: KeptTrio) -> None:
+    """The accuracy on the rows to forget says whether the model predicts the label of one row."""
+    store = trio.models()["hub"]
+    first = store.read(present_version(store)).tensors["rows"]["train"].tolist()[0]
+    request = trio.request("left", [first])
+    trio.carry_out(requests={"guard": 1.0})
+    own = trio.figures()
+    assert {"forgotten_before", "forgotten_after", "test_before", "membership_auc"} <= own.keys()
+    for name in PARTIES:
+        (figures,) = trio.journaled_figures(name, request)
+        lost = float(own["validation_before"]) - float(own["validation_after"])
+        assert figures == {
+            "validation_before": f"{lost:.4f}",
+            "validation_after": "0.0000",
+            "validation_rows": own["validation_rows"],
+        }
+
+
 def test_model_that_loses_too_much_accuracy_is_quarantined(trio: KeptTrio) -> None:
     kept = {name: store.files() for name, store in trio.models().items()}
     request = trio.request("left", range(120))
@@ -197,6 +215,7 @@ def test_model_that_loses_too_much_accuracy_is_quarantined(trio: KeptTrio) -> No
     for name, store in trio.models().items():
         view = trio.view(name, request)
         assert view.state is RequestState.QUARANTINED
+        assert "on validation rows fell by 0." in view.reason  # neither accuracy
         assert "Set another unlearning.method" in view.reason
         assert "requests.guard" in view.reason
         assert store.files() == kept[name]  # the version before is still there, and nothing else

@@ -2,7 +2,6 @@
 
 import csv
 from base64 import b64decode
-from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from parties.report.record import Figure, MethodRecord, Request, read_record
 from parties.report.terminal import report_tables
 from parties.report.verdict import attack_sentence, request_verdict
 from parties.requests.driver import Cost, carry_out
-from parties.requests.events import VerifiedBody
 from parties.requests.receipts import read_receipt
 from parties.vertical.evaluation.metrics import CLASSES_ONLY
 from parties.vertical.evaluation.model_outputs import ratio_to_retrains
@@ -365,10 +363,5 @@ def test_full_audit_of_a_later_request(
     kind = "difference" if number else "distance"
     assert float(found[f"{kind}-from-retrains-on-forgotten-rows"].value) > 0
     assert "Retrain, 3" in (hub / "comparisons" / request / "report.html").read_text()
-    with closing(trio.desk("hub")) as desk:
-        (figures,) = (
-            event.body.audit
-            for event in desk.journal.events(request)
-            if isinstance(event.body, VerifiedBody)
-        )
+    (figures,) = trio.journaled_figures("left", request)
     assert ("difference_ratio" if number else "js_ratio") in figures
