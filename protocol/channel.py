@@ -157,6 +157,7 @@ class Channel:
         Raises:
             RemoteProtocolError: the message breaks a rule.
             LineBroken: the connection is closed.
+            IdentityError: the peer is no longer trusted, see ``keep_checking``.
             Aborted: the peer sent Abort.
         """
         while True:
@@ -172,6 +173,7 @@ class Channel:
             RemoteProtocolError: the message breaks a rule; the error names peer, place and rule.
             PeerSilent: no message arrived for ``timeout`` seconds.
             LineBroken: the connection is closed.
+            IdentityError: the peer is no longer trusted, see ``keep_checking``.
             Aborted: the peer sent Abort.
         """
         with self.locate_errors():

@@ -107,6 +107,9 @@ class Trust:
         Raises:
             IdentityError: the certificate breaks a rule, and its key is not a former key.
         """
+        if not self.former:
+            return self.check(certificate, time)
+        certificate_key(certificate)  # raises IdentityError for an unknown type of key
         pin = fingerprint(certificate)
         if any(pin in pins for pins in self.former.values()):
             name = self._party(certificate)

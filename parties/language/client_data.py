@@ -162,9 +162,9 @@ def _held_out(
 ) -> Index:
     """Ascending positions in the share of a client's texts that no model is trained on, [held].
 
-    The content of a text in a client's own file decides whether the text is held out, so that this
-    does not change with the other texts of the file, and is the same for texts with the same
-    content.
+    The content of a text in a client's own file decides whether the text is held out: it is the
+    same for texts with the same content, and does not change with the other texts of the file. Only
+    if no text is drawn, the one with the smallest draw is held out.
     """
     key = derive_key(agreement.seed, "held", client)
     if isinstance(agreement.partition, DealtTexts | TextsAtOne):

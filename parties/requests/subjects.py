@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from parties.common.errors import IntegrityError, PolicyError
 from parties.data.id_lists import ListedIds
@@ -36,6 +36,7 @@ from unlearning.receipts.evidence import Opening, SubjectOpenings
 from unlearning.receipts.merkle import merkle_root
 from unlearning.receipts.page import DataRecipient, NotificationResult, Notifications
 
+_READMITTED: Final = "readmitted"  # in place of the date of a readmitted ID
 _FORGOTTEN_KEY: Final = "forgotten"  # names of keys in the party's key file
 _SUBMISSION_KEY: Final = "submissions"
 _SUBJECTS_KEY: Final = "subjects-"  # then the ID of the request
@@ -78,24 +79,31 @@ class Subject:
 
 
 class ForgottenList:
-    """The HMACs of the IDs that this party has forgotten."""
+    """The HMACs of the IDs that this party has forgotten, or has readmitted since."""
 
     def __init__(self, database: RequestDatabase, keys: KeyFile) -> None:
         self._database, self._key = database, keys.create(_FORGOTTEN_KEY)
 
     def __contains__(self, identity: object) -> bool:
         """Return whether the ID in normal form, bytes, is on the list."""
-        return isinstance(identity, bytes) and bool(
-            self._database.rows("forgotten", "tag = ?", (self._tag(identity),))
+        return isinstance(identity, bytes) and any(
+            date != _READMITTED for _, _, date in self._rows_of(identity)
         )
 
     def __len__(self) -> int:
         """Return the number of forgotten IDs."""
-        return len(self._database.rows("forgotten"))
+        return len(self._database.rows("forgotten", "date <> ?", (_READMITTED,)))
 
     def among(self, ids: Iterable[bytes]) -> list[int]:
         """Return the positions of forgotten IDs in ``ids``: the check when data is loaded."""
-        tags = {tag for tag, *_ in self._database.rows("forgotten")}
+        return self._among(ids, "date <> ?")
+
+    def readmitted_among(self, ids: Iterable[bytes]) -> list[int]:
+        """Return the positions in ``ids`` of IDs that were forgotten, and then readmitted."""
+        return self._among(ids, "date = ?")
+
+    def _among(self, ids: Iterable[bytes], condition: str) -> list[int]:
+        tags = {tag for tag, *_ in self._database.rows("forgotten", condition, (_READMITTED,))}
         if not tags:
             return []
         return [at for at, each in enumerate(ids) if self._tag(each) in tags]
@@ -109,18 +117,35 @@ class ForgottenList:
         return hmac.digest(self._key, b"vfl/salt/v1\n" + identity, sha256)
 
     def of(self, request: str) -> Container[bytes] | None:
-        """Return the IDs that a request was the first to remove; None if there are none."""
+        """Return the IDs that a request was the first to remove, without readmitted ones.
+
+        None if it was the first to remove none.
+        """
         rows = self._database.rows("forgotten", "request = ?", (request,))
-        return _TaggedIds(frozenset(tag for tag, *_ in rows), self._tag) if rows else None
+        tags = frozenset(tag for tag, _, date in rows if date != _READMITTED)
+        return _TaggedIds(tags, self._tag) if rows else None
 
     def add(self, ids: Iterable[bytes], request: str, date: str) -> int:
-        """Add IDs that a request has removed on ``date``; return the number of new entries."""
+        """Add IDs that a request has removed on ``date``; return the number of new entries.
+
+        A readmitted ID becomes an entry of the request that was the first to remove it.
+        """
         with self._database.transaction():
-            rows = ((self._tag(each), request, date) for each in ids)
-            return sum(self._database.insert("forgotten", row) for row in rows)
+            return sum(self._add(each, request, date) for each in ids)
+
+    def _add(self, identity: bytes, request: str, date: str) -> bool:
+        first = [name for _, name, marked in self._rows_of(identity) if marked == _READMITTED]
+        if first:
+            self._database.delete("forgotten", "tag = ?", (self._tag(identity),))
+        return self._database.insert(
+            "forgotten", (self._tag(identity), *(first or [request]), date)
+        )
+
+    def _rows_of(self, identity: bytes) -> list[tuple[Any, ...]]:
+        return self._database.rows("forgotten", "tag = ?", (self._tag(identity),))
 
     def readmit(self, journal: RequestJournal, ids: Iterable[bytes], reason: str) -> int:
-        """Remove IDs from the list, with one event for each request that had removed them.
+        """Mark IDs as readmitted, with one event for each request that had removed them.
 
         Returns:
             The number of readmitted IDs; IDs that are not on the list are skipped.
@@ -128,9 +153,11 @@ class ForgottenList:
         with journal.transaction():
             counts: Counter[str] = Counter()
             for each in ids:
-                found = self._database.rows("forgotten", "tag = ?", (self._tag(each),))
-                counts.update(request for _, request, _ in found)
-                self._database.delete("forgotten", "tag = ?", (self._tag(each),))
+                for tag, request, date in self._rows_of(each):
+                    if date != _READMITTED:
+                        counts[request] += 1
+                        self._database.delete("forgotten", "tag = ?", (tag,))
+                        self._database.insert("forgotten", (tag, request, _READMITTED))
             for request, count in sorted(counts.items()):
                 body = ReadmittedBody(count=count, reason=reason)
                 journal.append(EventKind.READMITTED, request, body)

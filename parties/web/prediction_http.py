@@ -220,7 +220,11 @@ class _Handler(BaseHTTPRequestHandler):
         return ids
 
     def _content(self, length: int) -> Any:
-        """Read the body; None if it is no JSON."""
+        """Read the body; None if it is no JSON.
+
+        Raises:
+            RequestRefused: the body does not arrive in time.
+        """
         try:
             return json.loads(self.rfile.read(length))
         except (ValueError, RecursionError):

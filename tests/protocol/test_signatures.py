@@ -165,3 +165,13 @@ def test_a_former_key_does_not_confirm_another_party(trust: Trust, tmp_path: Pat
     signature = thief.sign("event-key", *PARTS)
     with pytest.raises(IdentityError, match="not issued by the authority"):
         verify_signature(knows, thief.der, signature, NOW, "event-key", *PARTS, past=True)
+
+
+@pytest.mark.parametrize("knows_keys", [False, True])
+def test_unknown_type_of_key_is_refused(trust: Trust, keyring: Keyring, knows_keys: bool) -> None:
+    curve = bytes.fromhex("2a8648ce3d030107")  # the OID of P-256
+    der = keyring.identity.der.replace(curve, curve[:-1] + b"\x7f")
+    assert der != keyring.identity.der
+    former = {"shop": ["sha256:" + "0" * 64]} if knows_keys else {}
+    with pytest.raises(IdentityError):
+        verify_signature(replace(trust, former=former), der, b"", NOW, "event-key", past=True)

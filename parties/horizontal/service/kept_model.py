@@ -16,7 +16,7 @@ from configs.federated import FederatedAgreement, RequestBase
 from parties.common.errors import PolicyError, StorageError
 from parties.horizontal.engine.party import FederatedContext
 from parties.horizontal.party import FederatedParty
-from parties.requests.events import ReadmittedBody, StatedBody, event_time
+from parties.requests.events import StatedBody, event_time
 from parties.requests.journal import RequestJournal
 from parties.requests.lifecycle import RequestView
 from parties.requests.subjects import ForgottenList, SubjectStore, named_ids
@@ -178,24 +178,25 @@ class _KnownRows:
     def __init__(self, party: FederatedContext, journal: RequestJournal) -> None:
         self._subjects = SubjectStore(journal, party.keys)
         self._forgotten = ForgottenList(journal.database, party.keys)
-        own = [each for each in journal.events() if each.origin == party.name]
-        self._stated = {each.request for each in own if isinstance(each.body, StatedBody)}
-        self._readmitted = {each.request for each in own if isinstance(each.body, ReadmittedBody)}
+        self._stated = {
+            each.request
+            for each in journal.events()
+            if each.origin == party.name and isinstance(each.body, StatedBody)
+        }
 
     def of(self, request: RequestBase) -> Container[bytes] | None:
-        """The IDs of a request; None if the client knows none.
+        """The IDs of a request, without readmitted ones; None if the client knows none.
 
-        Without readmitted IDs the record of a list counts alone: a restored backup may have an
-        older list of forgotten IDs.
+        The list of a request that is to be carried out may name readmitted IDs: they are forgotten
+        again.
         """
-        name, forgotten = request_id(request.name), self._forgotten
+        name = request_id(request.name)
         if not request.has_list:
-            none_left = frozenset[bytes]() if name in self._readmitted else None
-            return forgotten.of(name) or none_left
-        found = named_ids(name, self._subjects, forgotten)
-        if isinstance(found, frozenset) and name in self._stated and self._readmitted:
+            return self._forgotten.of(name)
+        found = named_ids(name, self._subjects, self._forgotten)
+        if isinstance(found, frozenset) and name in self._stated:
             ids = [*found]
-            return frozenset(ids[at] for at in forgotten.among(ids))
+            return found - {ids[at] for at in self._forgotten.readmitted_among(ids)}
         return found
 
 

@@ -120,6 +120,28 @@ def test_readmitted_rows_are_used_again(tables: KeptClients, by_list: bool) -> N
     assert used_ids(tables) == before
 
 
+@pytest.mark.parametrize("by_list", [False, True])
+def test_rows_stay_out_if_a_backup_has_an_older_list_of_forgotten_ids(
+    tables: KeptClients, by_list: bool
+) -> None:
+    before = training_ids(tables)
+    other = tables.ask_list("elm", tables.out, "--ids", [min(before).decode()])["request"]
+    if by_list:
+        listed = sorted(each.decode() for each in before)[1:4]
+        tables.ask_list("elm", tables.out, "--ids", listed)
+    else:
+        tables.ask("elm", tables.out, fraction="0.1")
+    tables.carry_out()
+    readmit(tables, [min(before)])
+    left = used_ids(tables)
+    assert before - left
+    with tables.local("elm", tables.out) as local:
+        database = local.desk.journal.database
+        database.delete("forgotten", "request <> ?", (other,))
+        database.delete("forgotten", "request = ?", (other,))
+    assert used_ids(tables) <= left
+
+
 def readmit(federation: KeptClients, ids: Sequence[bytes]) -> None:
     with federation.local("elm", federation.out) as local:
         assert local.forgotten.readmit(local.desk.journal, ids, "contract") == len(ids)

@@ -195,6 +195,18 @@ def test_forgotten_id_is_recognised_until_it_is_readmitted(
     event = journal.events(request)[-1]
     assert event.kind is EventKind.READMITTED
     assert event.body.model_dump() == {"count": 1, "reason": "new contract"}
+    assert (len(forgotten), forgotten.readmitted_among([b"p1", b"p2", b"p3"])) == (1, [0])
+    assert forgotten.readmit(journal, [b"p1"], "again") == 0
+    assert forgotten.readmit(journal, [b"p2"], "new contract") == 1
+    left = forgotten.of(request)
+    assert left is not None
+    assert b"p1" not in left, "all were readmitted"
+    assert forgotten.add([b"p1"], "a later request", "2026-11-04") == 1
+    assert b"p1" in forgotten
+    assert forgotten.of("a later request") is None
+    again = forgotten.of(request)
+    assert again is not None
+    assert (b"p1" in again, b"p2" in again) == (True, False)
 
 
 def test_list_of_forgotten_ids_reveals_none(two: Federation, forgotten: ForgottenList) -> None:
