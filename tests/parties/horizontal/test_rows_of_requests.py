@@ -45,7 +45,7 @@ def tables(tmp_path: Path) -> KeptClients:
         text += f'{name} = {{ role = "client" }}\n'
     config = tmp_path / "wood.toml"
     config.write_text(text + "[settings.server]\n" + "".join(CSV.format(name=n) for n in CLIENTS))
-    federation = KeptClients(tmp_path, config=config)
+    federation = KeptClients(tmp_path, ("requests.guard=1.0",), config)
     federation.train_here()
     return federation
 
