@@ -160,6 +160,7 @@ def _method_record(
         figures=tuple(Figure(**each.plain()) for each in figures),
         steps=tuple(_step(each) for each in outcome.result.iterations),
         stopped=outcome.result.stopped,
+        diverged=outcome.result.restored,
         details=outcome.result.figures,
     )
 

@@ -79,6 +79,10 @@ ROLLED_BACK = (
     "all parties restored the last model that passed validation, which may still contain the "
     "forgotten rows; try a smaller unlearning.fedora.primal_step or more iterations"
 )
+RESTORED = (
+    "no model of FedORA passed validation, so all parties restored the model from before; try a "
+    "smaller unlearning.fedora.primal_step, or another unlearning.method"
+)
 REFERENCE_DIVERGED = (
     "FedORA forgets nothing, because its reference models diverged: an embedding or an output is "
     "not finite, or an embedding exceeds limits.magnitude, for example because a forgotten row has "
@@ -118,6 +122,7 @@ class FedOraState:
     # Whether the model passed its last validation; false before the first validation, unless FedORA
     # starts from the original model.
     passed: bool
+    kept: bool = False  # whether a model passed a validation, so that a rollback ends at it
     # S_u of the last iteration; empty before the first iteration.
     scores: list[float] = field(default_factory=list)
     retain_batches: int = 0  # number of batches of D_r used so far
@@ -270,11 +275,13 @@ class FedOraMethod(MethodDefaults):
         factor = calibrate_top(run, state.original)
         constraint = ConstraintUse(state.active, state.at_maximum, len(records))
         figures = {"calibration": factor, "constraint": asdict(constraint)}
+        restored = f"{stop.reason}: {RESTORED}" if stop.restore and not state.kept else None
         return MethodResult(
             fedora_variant(plan) | figures,
             label=_label(plan, constraint, stop),
             iterations=_with_changes(records),
             stopped=stop.reason,
+            restored=restored,
             threshold=Threshold(gamma, state.policy),
             sent_gradients=state.sent,
             audit=partial(_audit, run, state, multiplier if scalar else None),
@@ -524,6 +531,7 @@ class _Iteration:
             retain_batches=self._retain_batches,
             decision=decision,
             passed=self._before.passed if passed is None else passed,
+            kept=self._before.kept or bool(passed),
             sent=self._sent,
             largest=self._largest,
             active=self._before.active + self._share(lambda dual: dual.multiplier > 0),

@@ -38,6 +38,8 @@ class MethodResult:
     # One entry per iteration, for the report's plot.
     iterations: list[dict[str, Any]] = field(default_factory=list)
     stopped: str | None = None  # why the method ended early; None if the method ended normally
+    # Why the model from before the method was restored, so that it forgot nothing; else None.
+    restored: str | None = None
     threshold: Threshold | None = None  # the threshold γ of FedORA; None for other methods
     # The gradients of one batch of D_u, as the active party sent them; None if the method sends no
     # gradient.

@@ -204,7 +204,8 @@ def _change(split_model: SplitModel, batch: list[str]) -> _Part:
     """Run the method on D_u, and compare the model with the one before.
 
     Raises:
-        Quarantined: the model lost more accuracy than agreed.
+        Quarantined: the model lost more accuracy than agreed, has numbers that are not finite, or
+            is the one from before, which the method restored.
     """
     agreement, corrects = split_model.agreement, split_model.rows.corrects
     method = vertical_method(agreement.unlearning.method)
@@ -214,6 +215,8 @@ def _change(split_model: SplitModel, batch: list[str]) -> _Part:
     result, compared = _run(split_model, batch)
     if result.stopped == NOT_FINITE:
         raise Quarantined(f"the method {method.name} computed a number that is not finite")
+    if result.restored is not None:
+        raise Quarantined(result.restored)
     after = _readout(split_model, f"{name}after")
     if not after.is_finite():
         raise Quarantined(f"after {method.name} the model has outputs that are not finite")

@@ -232,6 +232,22 @@ def test_model_that_loses_too_much_accuracy_is_quarantined(trio: KeptTrio) -> No
     assert trio.view("hub", request).starts == 2
 
 
+def test_request_is_quarantined_if_fedora_restored_the_model_from_before(trio: KeptTrio) -> None:
+    kept = {name: store.files() for name, store in trio.models().items()}
+    request = trio.request("left", range(5))
+    weak = {
+        "start": "fresh-top", "policy": "present", "primal_step": 1e-6, "iterations": 3,
+        "check_every": 1, "utility_loss": 1e-9, "anneal": False,
+    }  # fmt: skip
+    fedora = trio.plan["unlearning"] | {"method": "fedora", "fedora": weak}
+    trio.carry_out(requests={"guard": 1.0}, unlearning=fedora)
+    for name, store in trio.models().items():
+        view = trio.view(name, request)
+        assert view.state is RequestState.QUARANTINED
+        assert "restored the model from before" in view.reason
+        assert store.files() == kept[name]
+
+
 def test_data_may_have_more_rows_in_another_order(trio: KeptTrio) -> None:
     request = trio.request("left", [3, 5])
     path = next(trio.folder.glob("left*.csv"))

@@ -49,6 +49,8 @@ def test_fresh_top_is_rolled_back_if_it_does_not_recover(
         assert len(warnings) == 1
         assert "'utility lost': all parties restored" in warnings[0]
         assert "may still contain the forgotten rows" in warnings[0]
+        assert result.restored is not None
+        assert result.restored.startswith("utility lost: no model of FedORA passed validation")
         assert torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
@@ -73,6 +75,7 @@ def test_recovered_start_is_kept(tmp_path: Path) -> None:
         before = split_model.logits(vfl_pb2.VALIDATION)
         result = run_fedora(split_model, 1.0, 0.5)
         assert result.stopped == "out of iterations"
+        assert result.restored is None
         assert not torch.equal(split_model.logits(vfl_pb2.VALIDATION), before)
 
 
