@@ -6,7 +6,7 @@ written once for both.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, Protocol, TypeVar
 
@@ -299,13 +299,17 @@ class VerticalRun(Run, Protocol):
 
 
 def hold_forget_gradient(run: VerticalRun) -> list[float]:
-    """Hold each model's gradient of the mean loss on its D_u; return the mean of each."""
+    """Hold each model's gradient of the mean loss on its D_u; return each model's mean loss.
+
+    The returned losses, [N], have no weights of classes and rows, so that they can be compared with
+    the loss of a guess.
+    """
     count, total = run.row_count(vfl_pb2.FORGOTTEN), torch.zeros(len(run.sets))
 
     def forget_loss(batch: Batch) -> Loss:
-        loss = batch.loss_sum() / count
-        total.add_(loss.detach())
-        return Loss(loss, HOLD)
+        target = CLASSES if isinstance(batch.target, ClassTarget) else batch.target
+        total.add_(replace(batch, target=target, weights=None).loss_sum().detach() / count)
+        return Loss(batch.loss_sum() / count, HOLD)
 
     run.run_batches(run.pass_requests(vfl_pb2.FORGOTTEN), forget_loss)
     return total.tolist()

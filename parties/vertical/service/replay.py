@@ -306,10 +306,11 @@ def _own_receipt(party: VerticalParty, name: str) -> Receipt:
 
 def _refuse_other_conditions(party: VerticalParty, receipt: Receipt) -> None:
     agreement, privacy = party.agreement, party.agreement.privacy
-    if privacy.embed_once or privacy.embed_train or privacy.grad_noise or privacy.label_dp:
+    noise = [privacy.embed_once, privacy.embed_train, privacy.grad_noise, privacy.label_dp]
+    if any([*noise, agreement.newton.release]):
         raise PolicyError(
             "the agreement adds noise, which is drawn anew in a replay",
-            "a replay needs an agreement without the table [privacy]",
+            "a replay needs an agreement without the tables [privacy] and [newton.release]",
         )
     if agreement_digest(agreement).hex() != receipt.plan_hash:
         raise PolicyError(
