@@ -10,13 +10,14 @@ import pytest
 from kept_trio import KeptTrio, train_trio
 from test_newton_cg import HEAD
 
-from parties.common.errors import IntegrityError
+from parties.common.errors import IntegrityError, PolicyError
 from parties.requests.events import EventKind, StartedBody, StatedBody, VerifiedBody
 from parties.requests.lifecycle import RequestState
 from parties.requests.receipts import read_receipt
 from parties.vertical.kept_model import party_models
 from parties.vertical.service import carry_out
 from parties.vertical.service.carry_out import _Part, _together
+from parties.vertical.service.replay import plan_replay
 from unlearning.guarantee import Guarantee
 from unlearning.receipts.keys import read_trust
 from unlearning.receipts.receipt import Receipt, StatedGuarantee
@@ -89,6 +90,11 @@ def test_epsilon_and_delta_of_a_release_stand_in_the_receipt(tmp_path: Path) -> 
     expected = StatedGuarantee(kind=Guarantee.CERTIFIED, epsilon="1.5", delta="1e-5")
     assert forgotten(trio, rows[:6]) == expected
     assert forgotten(trio, rows[3:9]) == expected
+    with closing(trio.desk("hub")) as desk:
+        request = desk.requests()[-1].id
+    us = trio.party("left", serves=False, replays=request)  # its noise is drawn anew
+    with closing(trio.desk("left")) as desk, pytest.raises(PolicyError, match="adds noise"):
+        plan_replay(us, desk)
 
 
 def test_a_version_without_the_numbers_of_its_certificate_is_heuristic(
