@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parties.report.columns import (
+    ATTACK_AUC,
     DIFFERENCE_RATIOS,
     FORGOTTEN_RATIO,
     LOSS_AUC,
@@ -323,15 +324,14 @@ def attack_sentence(request: Request) -> str:
     if after is None or method is None or (request.rows and request.rows.corrects):
         return ""
     expected = _expected_auc(request, column)
-    interval = membership_interval(method)
+    interval = _interval_of(method)
     before = method_value(request, ORIGINAL, column)
     notes = [] if expected is None else [f"{expected.text}: {format_number(expected.auc, 2)}"]
     notes += [] if interval is None else [f"95 % interval {_between(interval)}"]
     notes += [] if before is None else [f"before the request {format_number(before, 2)}"]
-    few = column is LOSS_AUC and _has_few_rows(method)
     meaning = (
         "With so few rows it shows nothing."
-        if few
+        if _has_few_rows(method, column)
         else _attack_meaning(expected, interval, _interval_of(find_method(request, ORIGINAL)))
     )
     return (
@@ -389,13 +389,19 @@ def _expected_auc(request: Request, column: Column) -> _ExpectedAuc | None:
     )
 
 
-def _has_few_rows(method: MethodRecord) -> bool:
-    figure = find_figure(method, LOSS_AUC.source[1])
+def _has_few_rows(method: MethodRecord, column: Column) -> bool:
+    """Whether the attack of ``column`` has too few rows for a conclusion."""
+    figure = find_figure(method, "mia_auc" if column is ATTACK_AUC else column.source[1])
     return figure is not None and figure.status == "insufficient_n"
 
 
 def _interval_of(method: MethodRecord | None) -> tuple[float, float] | None:
-    return None if method is None else membership_interval(method)
+    """The 95 % interval of the attack; None without one, and if its ends are equal.
+
+    Ends are equal if every resample gave the same AUC, so they do not show how sure the AUC is.
+    """
+    interval = None if method is None else membership_interval(method)
+    return None if interval is None or interval[0] == interval[1] else interval
 
 
 def _between(interval: tuple[float, float]) -> str:

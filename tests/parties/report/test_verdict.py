@@ -35,6 +35,13 @@ def method(metrics: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
+def figure(metrics: dict[str, Any], name: str) -> dict[str, Any]:
+    """The figure ``name`` of the delivered model."""
+    figures = method(metrics, "fedora")["figures"]
+    found: dict[str, Any] = next(each for each in figures if each["name"] == name)
+    return found
+
+
 def verdict(metrics: dict[str, Any]) -> Verdict:
     return request_verdict(request_of(metrics))
 
@@ -148,6 +155,22 @@ def test_the_attack_is_judged_by_its_interval(
     method(metrics, "original")["membership"]["interval"] = before
     method(metrics, "fedora")["membership"]["interval"] = after
     assert words in verdict(metrics).evidence[-1]
+
+
+def test_an_interval_of_equal_ends_is_not_judged() -> None:
+    metrics = sample()
+    method(metrics, "fedora")["membership"] |= {"auc": 1.0, "interval": [1.0, 1.0]}
+    attack = verdict(metrics).evidence[-1]
+    assert "95 % interval" not in attack
+    assert "it cannot be told from guessing" in attack
+
+
+def test_an_attack_on_few_rows_is_not_judged() -> None:
+    metrics = sample()
+    method(metrics, "fedora")["membership"]["interval"] = [0.8, 1.0]
+    figure(metrics, "mia_auc")["status"] = "insufficient_n"
+    attack = verdict(metrics).evidence[-1]
+    assert attack.endswith("With so few rows it shows nothing.")
 
 
 def test_a_diverged_method_forgot_nothing() -> None:
