@@ -20,10 +20,11 @@ from parties.report.columns import (
     attack_column,
     decides,
     find_figure,
+    is_correction,
     is_vertical,
     membership_interval,
+    proving_columns,
     ratio_column,
-    visible_columns,
 )
 from parties.report.comparison import (
     ComparisonResult,
@@ -147,11 +148,11 @@ def request_verdict(request: Request) -> Verdict:
 def forgetting_figures(request: Request) -> list[ForgettingFigure]:
     """Return the figures that can show forgetting and that the delivered model has."""
     found = []
-    for column in visible_columns(request):
+    for column in proving_columns(request):
         before = method_value(request, ORIGINAL, column)
         after = method_value(request, request.chosen, column)
         reference = retrain_reference(request, column)
-        if not column.forgets or before is None or after is None or reference is None:
+        if before is None or after is None or reference is None:
             continue
         margin = reference.margin
         if margin is not None and original_meets(request, column) is False:
@@ -251,6 +252,8 @@ def _guarantee_headline(request: Request) -> str:
         if certificate["epsilon"] is not None:
             return "Certified: the released model hides the forgotten rows up to (ε, δ)"
         return "Certified: the distance to a model without the rows is bounded, not zero"
+    if is_correction(request):
+        return "Exact: the delivered model never learned the wrong labels"
     return "Exact: the delivered model never learned from the forgotten rows"
 
 
@@ -260,8 +263,7 @@ def _details(request: Request) -> JsonObject:
 
 
 def _meaning(request: Request, result: ComparisonResult) -> str:
-    rows = request.rows
-    if rows is not None and rows.corrects:
+    if is_correction(request):
         return (
             "The rows stay in the training, with corrected labels. The verdict is about the "
             "influence of the wrong labels only."
@@ -321,7 +323,7 @@ def attack_sentence(request: Request) -> str:
     column = attack_column(request)
     after = method_value(request, request.chosen, column)
     method = chosen_method(request)
-    if after is None or method is None or (request.rows and request.rows.corrects):
+    if after is None or method is None or is_correction(request):
         return ""
     expected = _expected_auc(request, column)
     interval = _interval_of(method)
