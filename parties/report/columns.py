@@ -258,6 +258,29 @@ def visible_columns(request: Request) -> list[Column]:
     return [each for each in columns if each not in OF_SOME_REQUESTS or each in some]
 
 
+def proving_columns(request: Request) -> list[Column]:
+    """Return the visible columns that can show forgetting.
+
+    The rows of a correction stay in the training, so no attack on membership can show that a model
+    forgot their wrong labels.
+    """
+    return [
+        each
+        for each in visible_columns(request)
+        if each.forgets and not (is_correction(request) and attacks_membership(each))
+    ]
+
+
+def is_correction(request: Request) -> bool:
+    """Return whether a request replaced labels, so that its rows stay in the training."""
+    return request.rows is not None and request.rows.corrects
+
+
+def attacks_membership(column: Column) -> bool:
+    """Return whether a column has a figure of the membership attack."""
+    return column.source[0] == "membership" or column in (LOSS_AUC, MEMBERSHIP_AUC)
+
+
 def _with_value(request: Request, columns: Sequence[Column]) -> list[Column]:
     """Return the columns in which at least one model has a value."""
     return [

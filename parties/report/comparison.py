@@ -21,7 +21,7 @@ from parties.report.columns import (
     attack_column,
     is_vertical,
     membership_interval,
-    visible_columns,
+    proving_columns,
 )
 from parties.report.method_names import ORIGINAL, is_independent_retrain, is_retrain
 from parties.report.record import MethodRecord, Request
@@ -207,5 +207,5 @@ def result_sentence(request: Request) -> str:
 
 def first_proof(request: Request) -> Column | None:
     """Return the first column that can show forgetting; None if no column can."""
-    columns = [each for each in visible_columns(request) if each.forgets]
+    columns = proving_columns(request)
     return next((each for each in columns if original_meets(request, each) is False), None)

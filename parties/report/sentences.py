@@ -10,6 +10,8 @@ from parties.report.columns import (
     TEST_ACCURACY,
     Column,
     Unit,
+    attacks_membership,
+    is_correction,
     is_vertical,
     utility_column,
     visible_columns,
@@ -82,6 +84,8 @@ def proof_text(request: Request, column: Column) -> str:
     met = original_meets(request, column)
     if not column.forgets:
         return "not its purpose"
+    if is_correction(request) and attacks_membership(column):
+        return "no: the rows stay in the training"
     if met is None:
         needed = "three" if column.unit is Unit.RATIO else "two"
         return f"unknown: needs the original and {needed} Retrains"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parties.report.columns import (
+    ATTACK_AUC,
     DIFFERENCE_RATIOS,
     FORGOTTEN_RATIO,
     LOSS_AUC,
@@ -19,10 +20,11 @@ from parties.report.columns import (
     attack_column,
     decides,
     find_figure,
+    is_correction,
     is_vertical,
     membership_interval,
+    proving_columns,
     ratio_column,
-    visible_columns,
 )
 from parties.report.comparison import (
     ComparisonResult,
@@ -146,11 +148,11 @@ def request_verdict(request: Request) -> Verdict:
 def forgetting_figures(request: Request) -> list[ForgettingFigure]:
     """Return the figures that can show forgetting and that the delivered model has."""
     found = []
-    for column in visible_columns(request):
+    for column in proving_columns(request):
         before = method_value(request, ORIGINAL, column)
         after = method_value(request, request.chosen, column)
         reference = retrain_reference(request, column)
-        if not column.forgets or before is None or after is None or reference is None:
+        if before is None or after is None or reference is None:
             continue
         margin = reference.margin
         if margin is not None and original_meets(request, column) is False:
@@ -250,6 +252,8 @@ def _guarantee_headline(request: Request) -> str:
         if certificate["epsilon"] is not None:
             return "Certified: the released model hides the forgotten rows up to (ε, δ)"
         return "Certified: the distance to a model without the rows is bounded, not zero"
+    if is_correction(request):
+        return "Exact: the delivered model never learned the wrong labels"
     return "Exact: the delivered model never learned from the forgotten rows"
 
 
@@ -259,8 +263,7 @@ def _details(request: Request) -> JsonObject:
 
 
 def _meaning(request: Request, result: ComparisonResult) -> str:
-    rows = request.rows
-    if rows is not None and rows.corrects:
+    if is_correction(request):
         return (
             "The rows stay in the training, with corrected labels. The verdict is about the "
             "influence of the wrong labels only."
@@ -320,18 +323,17 @@ def attack_sentence(request: Request) -> str:
     column = attack_column(request)
     after = method_value(request, request.chosen, column)
     method = chosen_method(request)
-    if after is None or method is None or (request.rows and request.rows.corrects):
+    if after is None or method is None or is_correction(request):
         return ""
     expected = _expected_auc(request, column)
-    interval = membership_interval(method)
+    interval = _interval_of(method)
     before = method_value(request, ORIGINAL, column)
     notes = [] if expected is None else [f"{expected.text}: {format_number(expected.auc, 2)}"]
     notes += [] if interval is None else [f"95 % interval {_between(interval)}"]
     notes += [] if before is None else [f"before the request {format_number(before, 2)}"]
-    few = column is LOSS_AUC and _has_few_rows(method)
     meaning = (
         "With so few rows it shows nothing."
-        if few
+        if _has_few_rows(method, column)
         else _attack_meaning(expected, interval, _interval_of(find_method(request, ORIGINAL)))
     )
     return (
@@ -389,13 +391,19 @@ def _expected_auc(request: Request, column: Column) -> _ExpectedAuc | None:
     )
 
 
-def _has_few_rows(method: MethodRecord) -> bool:
-    figure = find_figure(method, LOSS_AUC.source[1])
+def _has_few_rows(method: MethodRecord, column: Column) -> bool:
+    """Whether the attack of ``column`` has too few rows for a conclusion."""
+    figure = find_figure(method, "mia_auc" if column is ATTACK_AUC else column.source[1])
     return figure is not None and figure.status == "insufficient_n"
 
 
 def _interval_of(method: MethodRecord | None) -> tuple[float, float] | None:
-    return None if method is None else membership_interval(method)
+    """The 95 % interval of the attack; None without one, and if its ends are equal.
+
+    Ends are equal if every resample gave the same AUC, so they do not show how sure the AUC is.
+    """
+    interval = None if method is None else membership_interval(method)
+    return None if interval is None or interval[0] == interval[1] else interval
 
 
 def _between(interval: tuple[float, float]) -> str:

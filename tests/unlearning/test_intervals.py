@@ -85,6 +85,15 @@ def test_auc_variance_at_chance_is_that_of_mann_and_whitney() -> None:
     assert low < 0.7 < high
 
 
+@pytest.mark.parametrize("auc", [0.0, 1.0])
+def test_an_auc_of_0_or_1_of_one_row_contains_chance(auc: float) -> None:
+    assert auc_variance(auc, 7, 30) == pytest.approx(auc_chance_error(7, 30) ** 2)
+    low, high = auc_interval(auc, 1, 1)
+    assert low < 0.5 < high
+    low, high = auc_interval(auc, 100, 100)
+    assert not low <= 0.5 <= high
+
+
 def _rows(drawn: np.ndarray) -> list[list[float]]:
     return drawn.tolist()
 

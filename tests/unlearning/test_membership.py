@@ -83,6 +83,24 @@ def test_the_same_generator_gives_the_same_interval() -> None:
     assert first == second
 
 
+@pytest.mark.parametrize(("members", "others"), [(4.0, -4.0), (-4.0, 4.0), (0.0, 0.0)])
+def test_equal_resamples_of_one_row_are_no_certainty(members: float, others: float) -> None:
+    """One row against one row: the AUC is 0, 0.5 or 1 in every resample."""
+    attack = fit_attack(outputs(600, 4.0, seed=1), outputs(300, 1.0, seed=2))
+    sides = [Outputs(torch.tensor([[x, 0.0, 0.0]]), torch.tensor([0])) for x in (members, others)]
+    found = score_attack(attack, *sides, np.random.default_rng(0)).auc
+    assert found.value == (0.5 if members == others else float(members > others))
+    assert found.low < 0.5 < found.high
+
+
+def test_groups_of_many_rows_that_do_not_overlap_stand_out() -> None:
+    attack = fit_attack(outputs(600, 4.0, seed=1), outputs(300, 1.0, seed=2))
+    sides = [outputs(50, sharpness, seed=3) for sharpness in (40.0, -40.0)]
+    found = score_attack(attack, *sides, np.random.default_rng(0)).auc
+    assert found.value == 1.0
+    assert 0.8 < found.low < found.high == 1.0
+
+
 def class_counts(labels: Tensor) -> list[int]:
     return torch.bincount(labels, minlength=3).tolist()
 

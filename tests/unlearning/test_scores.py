@@ -95,6 +95,13 @@ def test_one_class_gives_the_plain_auc_with_its_interval() -> None:
     assert (result.low, result.high) == pytest.approx(auc_interval(result.value, 40, 60))
 
 
+def test_one_row_per_class_has_an_interval_that_contains_half() -> None:
+    result = within_class_auc(rows((2.0, 0)), rows((1.0, 0)))
+    assert result is not None
+    assert result.value == 1.0
+    assert result.value - result.margin < 0.5
+
+
 def test_groups_without_a_common_class_have_no_auc() -> None:
     assert within_class_auc(rows((1.0, 0)), rows((1.0, 1))) is None
 

@@ -16,6 +16,7 @@ from scipy.special import stdtrit
 
 Z = 1.959963984540054  # 97.5 % quantile of the normal distribution
 RATE = 0.025  # fraction of models without a fault that exceed an upper limit
+_ROUNDING = 1e-9  # an AUC this close to 0 or 1 is 0 or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,11 @@ class ConfidenceInterval:
     low: float
     high: float
     n: int
+
+    @property
+    def margin(self) -> float:
+        """How far the farther end lies from the value; an end at 0 or 1 is cut off there."""
+        return max(self.value - self.low, self.high - self.value)
 
 
 def share_interval(successes: int, n: int) -> tuple[float, float]:
@@ -68,8 +74,12 @@ def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, flo
 def auc_variance(auc: float, positives: int, negatives: int) -> float:
     """Return the variance of an AUC whose expected value is ``auc``.
 
-    ``positives`` and ``negatives`` are the numbers of rows in the two groups.
+    ``positives`` and ``negatives`` are the numbers of rows in the two groups. For an AUC of 0 or 1
+    the result is the variance if both groups have the same distribution: the formula gives 0 there,
+    even for one row in each group.
     """
+    if min(auc, 1 - auc) <= _ROUNDING:
+        return auc_chance_error(positives, negatives) ** 2
     # Hanley and McNeil (Radiology 1982): variance = (A(1 − A) + (n₊ − 1)(Q₁ − A²)
     # + (n₋ − 1)(Q₂ − A²)) / (n₊ n₋), Q₁ = A/(2 − A), Q₂ = 2A²/(1 + A).
     q1, q2, square = auc / (2 - auc), 2 * auc * auc / (1 + auc), auc * auc

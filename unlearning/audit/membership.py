@@ -13,7 +13,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 
-from unlearning.audit.intervals import ConfidenceInterval
+from unlearning.audit.intervals import ConfidenceInterval, auc_interval
 from unlearning.audit.scores import tpr_at_fpr
 from unlearning.objectives import softmax_entropy
 
@@ -181,10 +181,19 @@ def _balanced_accuracy(
 
 
 def _auc(truth: Rows, chances: Floats, generator: np.random.Generator) -> ConfidenceInterval:
-    """Return the AUC; members and non-members are resampled separately."""
+    """Return the AUC; members and non-members are resampled separately.
+
+    If the scores of the two groups do not overlap, or are all equal, every resample has the same
+    AUC, even with one row in each group. The interval is then the one of ``auc_interval``.
+    """
     draws = np.concatenate([np.ones((1, len(truth))), _draws(truth, generator)])
     aucs = _weighted_auc(truth, chances, draws)
-    return _interval(float(aucs[0]), aucs[1:], len(truth))
+    found = _interval(float(aucs[0]), aucs[1:], len(truth))
+    if found.low < found.high:
+        return found
+    members = int(truth.sum())
+    low, high = auc_interval(found.value, members, len(truth) - members)
+    return replace(found, low=low, high=high)
 
 
 def _draws(truth: Rows, generator: np.random.Generator) -> Floats:

@@ -115,11 +115,12 @@ def _scores(method: MethodRecord) -> Mapping[str, Mapping[str, Mapping[str, Any]
 
 
 def _membership(method: MethodRecord) -> dict[str, str]:
-    """The AUC of the attack on rows to forget and test rows, and half its 95 % interval."""
+    """The AUC of the attack on forgotten and test rows, and how far its 95 % interval reaches."""
     figure = find_figure(method, "membership_auc")
     if figure is None or figure.value is None:
         return {}
     found = {"membership_auc": f"{figure.value:.4f}"}
     if figure.ci95 is not None:
-        found["membership_error"] = f"{(figure.ci95[1] - figure.ci95[0]) / 2:.4f}"
+        low, high = figure.ci95
+        found["membership_error"] = f"{max(figure.value - low, high - figure.value):.4f}"
     return found

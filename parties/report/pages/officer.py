@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parties.report import REPORT
-from parties.report.columns import is_vertical, visible_columns
+from parties.report.columns import is_vertical, proving_columns
 from parties.report.comparison import chosen_method, original_meets
 from parties.report.method_names import is_independent_retrain
 from parties.report.pages.privacy_words import privacy_lines
@@ -116,7 +116,7 @@ def _retrain_limits(request: Request) -> list[str]:
 
 def _figures_without_proof(request: Request) -> list[str]:
     """Return which figures cannot show forgetting in this run."""
-    columns = [each for each in visible_columns(request) if each.forgets]
+    columns = proving_columns(request)
     met = [figure_name(each) for each in columns if original_meets(request, each) is True]
     if not met:
         return []

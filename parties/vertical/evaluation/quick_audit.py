@@ -38,7 +38,7 @@ class QuickAudit:
     # other rows are test rows, which no training used. 0.5: not distinguishable. If the labels are
     # not one of several classes, it takes rows with a small loss.
     membership_auc: float | None
-    membership_error: float | None  # half width of its 95 % interval
+    membership_error: float | None  # how far its 95 % interval reaches
     # AUC of an attack that takes rows with a high entropy for forgotten rows. Above 0.5: the
     # forgotten rows stand out. None if the labels are not one of several classes.
     streisand_auc: float | None
@@ -119,7 +119,7 @@ def quick_audit(split_model: SplitModel, before: Readout, after: Readout) -> Qui
     return QuickAudit(
         **accuracies,
         membership_auc=None if membership is None else membership.value,
-        membership_error=None if membership is None else (membership.high - membership.low) / 2,
+        membership_error=None if membership is None else membership.margin,
         streisand_auc=None if streisand is None else streisand.value,
     )
 
@@ -152,7 +152,7 @@ def _other_audit(
     return QuickAudit(
         **figures,
         membership_auc=None if membership is None else membership.value,
-        membership_error=None if membership is None else (membership.high - membership.low) / 2,
+        membership_error=None if membership is None else membership.margin,
         streisand_auc=None,
         number=number,
     )

@@ -12,6 +12,7 @@ from request_federation import RequestFederation
 from configs.errors import ConfigError
 from parties.cli.modes import read_runnable
 from parties.horizontal.service.comparison import retrain_figures, write_retrain_comparison
+from parties.horizontal.service.quick_audit import audit_figures
 from parties.report.method_names import method_label
 from parties.report.record import Figure, MethodRecord, Request, Step, read_record
 from parties.requests.events import VerifiedBody
@@ -55,6 +56,17 @@ def record(
 def request_of(*methods: MethodRecord) -> Request:
     """The record of a request whose chosen method is fine-tuning."""
     return Request(name="r1", methods=methods, chosen="fine-tune")
+
+
+def test_error_of_the_attack_reaches_the_farther_end_of_its_interval() -> None:
+    """The nearer end is cut off at 1: half the width of the interval would be too small."""
+    after = record("fine-tune", None, 8)
+    figures = tuple(
+        each.model_copy(update={"value": 1.0, "ci95": (0.02, 1.0)}) for each in after.figures
+    )
+    changed = after.model_copy(update={"figures": figures})
+    found = audit_figures([record("original", None, 9), changed], "fine-tune")
+    assert (found["membership_auc"], found["membership_error"]) == ("1.0000", "0.9800")
 
 
 def test_the_ratio_is_that_to_the_distance_between_retrains() -> None:

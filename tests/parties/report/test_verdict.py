@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from sample_metrics import sample
 
+from parties.report.columns import ATTACK_AUC, FORGOTTEN_ACCURACY
 from parties.report.comparison import ComparisonResult
 from parties.report.record import Request, read_record
+from parties.report.sentences import proof_text
 from parties.report.verdict import Verdict, forgetting_figures, request_verdict
 
 RECORDS = Path(__file__).parent / "records"
@@ -32,6 +34,13 @@ def method(metrics: dict[str, Any], name: str) -> dict[str, Any]:
     found: dict[str, Any] = next(
         each for each in metrics["requests"][0]["methods"] if each["name"] == name
     )
+    return found
+
+
+def figure(metrics: dict[str, Any], name: str) -> dict[str, Any]:
+    """The figure ``name`` of the delivered model."""
+    figures = method(metrics, "fedora")["figures"]
+    found: dict[str, Any] = next(each for each in figures if each["name"] == name)
     return found
 
 
@@ -150,6 +159,22 @@ def test_the_attack_is_judged_by_its_interval(
     assert words in verdict(metrics).evidence[-1]
 
 
+def test_an_interval_of_equal_ends_is_not_judged() -> None:
+    metrics = sample()
+    method(metrics, "fedora")["membership"] |= {"auc": 1.0, "interval": [1.0, 1.0]}
+    attack = verdict(metrics).evidence[-1]
+    assert "95 % interval" not in attack
+    assert "it cannot be told from guessing" in attack
+
+
+def test_an_attack_on_few_rows_is_not_judged() -> None:
+    metrics = sample()
+    method(metrics, "fedora")["membership"]["interval"] = [0.8, 1.0]
+    figure(metrics, "mia_auc")["status"] = "insufficient_n"
+    attack = verdict(metrics).evidence[-1]
+    assert attack.endswith("With so few rows it shows nothing.")
+
+
 def test_a_diverged_method_forgot_nothing() -> None:
     metrics = sample()
     method(metrics, "fedora")["diverged"] = "the loss is not finite in iteration 3"
@@ -175,6 +200,27 @@ def test_a_correction_is_about_wrong_labels_alone() -> None:
     metrics = sample()
     metrics["requests"][0]["rows"]["corrects"] = True
     assert "the wrong labels only" in verdict(metrics).meaning
+
+
+def test_an_exact_correction_never_learned_the_wrong_labels() -> None:
+    metrics = sample()
+    metrics["requests"][0]["rows"]["corrects"] = True
+    method(metrics, "fedora")["guarantee"] = "exact"
+    headline = verdict(metrics).headline
+    assert headline == "Exact: the delivered model never learned the wrong labels"
+
+
+def test_attacks_on_membership_do_not_judge_a_correction() -> None:
+    metrics = sample()
+    method(metrics, "fedora")["membership"] |= {"auc": 0.9, "balanced_accuracy": 0.9}
+    request = metrics["requests"][0]
+    assert "1 other figure differs" in verdict(metrics).headline
+    request["rows"]["corrects"] = True
+    found = verdict(metrics)
+    assert "other figure" not in found.headline
+    assert not any("attack" in each for each in found.evidence)
+    assert proof_text(request_of(metrics), ATTACK_AUC) == "no: the rows stay in the training"
+    assert proof_text(request_of(metrics), FORGOTTEN_ACCURACY).startswith("yes")
 
 
 def test_guarantees_are_told_apart() -> None:
