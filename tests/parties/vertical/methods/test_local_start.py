@@ -244,6 +244,12 @@ def test_original_and_retrains_have_the_same_recipe(tmp_path: Path) -> None:
         joint = ceil(1.5 * retained / 8) * 8
         expected = 2 * (retained + joint + 3 * validation)
         assert found[name]["cost"]["rows"] == pytest.approx(expected, abs=2 * 8)
+    cost = found["retrain"]["cost"]
+    parts = ("rows", "size", "seconds")
+    assert [cost[f"{part}_of_retrain"] for part in parts] == [1, 1, 1]
+    tuned = found["fine-tune"]["cost"]
+    for part in parts:
+        assert tuned[f"{part}_of_retrain"] == pytest.approx(tuned[part] / cost[part])
 
 
 CRASHED: dict[str, Any] = {
