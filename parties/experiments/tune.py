@@ -26,6 +26,10 @@ from protocol.errors import ProtocolError
 RATE: Final = "training.learning_rate"
 # Settings that leave the rows as they are, so that all trainings have the same validation rows.
 SEARCHED: Final = ("training.", "top.", "parties.")
+# Settings that change what the validation loss measures, so that values under them do not compare.
+MEASURES: Final = ("training.class_weights", "training.monitor", "training.sample_weights")
+# Trainings with other values of these never watch the AUC.
+_WITHOUT_AUC: Final = ("training.optimiser", "training.start")
 # What a training alone needs. Requests and the models of single parties are left out.
 _ALONE: Final = ("unlearn=[]", 'requests.keep="nothing"', "evaluation.alone=false")
 # The number of a training, and the record of the run, or the error if the training failed.
@@ -58,13 +62,22 @@ def combinations(agreement: VerticalAgreement, tried: Sequence[str]) -> list[tup
         tried: settings with a list of values each, such as ``training.batch=[64, 128]``.
 
     Raises:
-        ConfigError: an entry has another form, occurs twice, or is no setting of the training.
+        ConfigError: the agreement has shards; or an entry has another form, occurs twice, is no
+            setting of the training, or changes what is measured on validation rows.
     """
+    if agreement.sharding.shards > 1:
+        raise ConfigError(
+            "vfl tune compares trainings by the loss on validation rows, but sharding.shards = "
+            f"{agreement.sharding.shards}, and the models of shards are not validated",
+            "search without shards: set sharding.shards = 1, unlearning.retrains = 0 and another "
+            "unlearning.method",
+        )
     rate = agreement.training.learning_rate
     tried = tried or [f"{RATE}=[{rate / 3:.3g}, {rate:.3g}, {rate * 3:.3g}]"]
     choices = dict[str, list[str]]()
     for entry in tried:
         key, values = _entry(entry)
+        _refuse_measures(agreement, key)
         if key in choices:
             raise ConfigError(f"--try names {key} twice", "write all its values into one list")
         choices[key] = [f"{key}={value}" for value in values]
@@ -86,6 +99,26 @@ def _entry(entry: str) -> tuple[str, list[str]]:
     if not isinstance(values, list) or not values:
         raise ConfigError(f"--try {entry}: the value is no list with entries", _FORM)
     return key, [tomlkit.item(value).as_string().strip() for value in values]
+
+
+def _refuse_measures(agreement: VerticalAgreement, key: str) -> None:
+    """Refuse a setting with which the figures of two trainings are not of the same measure.
+
+    Raises:
+        ConfigError: ``key`` is such a setting, or a key of its table.
+    """
+    auc = agreement.training.monitor == "auc"
+    measures = MEASURES + (_WITHOUT_AUC if auc else ())
+    name = next((each for each in measures if f"{key}.".startswith(f"{each}.")), None)
+    if name is None:
+        return
+    what = "whether the AUC is measured" if name in _WITHOUT_AUC else "what is measured"
+    raise ConfigError(
+        f"--try {key}: {name} changes {what} on validation rows, so that the trainings cannot be "
+        "ranked",
+        "keep one value in the agreement, and try other keys"
+        + (", or remove training.monitor" if name in _WITHOUT_AUC else ""),
+    )
 
 
 _FORM = f"write a list, such as --try '{RATE}=[0.001, 0.003]'"

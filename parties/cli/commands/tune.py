@@ -35,7 +35,9 @@ TryOption = Annotated[
         metavar="KEY=LIST",
         help="Try all values of a setting, such as 'training.learning_rate=[0.001, 0.003]' or "
         "'top.hidden=[[16], [32]]'. Repeatable: all combinations are tried. Without it, a third "
-        "of the learning rate, the rate itself and its triple are tried.",
+        "of the learning rate, the rate itself and its triple are tried. Keys of training, top and "
+        "parties may be tried, except training.monitor, training.class_weights and "
+        "training.sample_weights, which change what is measured.",
     ),
 ]
 

@@ -10,6 +10,7 @@ from parties.experiments.bench.plan import PlannedRun, Values
 from parties.report.method_names import RETRAIN, is_independent_retrain, is_retrain
 from parties.vertical.methods.fedora_settings import FedoraSettings
 from parties.vertical.methods.ico_like import IcoLikeSettings
+from parties.vertical.methods.retrain_local import RetrainLocalMethod
 
 # Measures of the tables by name, and the figures of a method with their values.
 CLEAN_METRICS = {
@@ -156,6 +157,9 @@ def count_rounds(
         "ico-like": plan.steps / ceil(portion / agreement.training.batch),
         "cvfu": len(done),
     }
-    count = agreement.training.epochs if name.startswith("retrain") else counts.get(name)
+    whole = name.startswith("retrain") and name != RetrainLocalMethod.name
+    if whole and agreement.training.start == "random":  # as if it had not stopped early
+        return float(agreement.training.epochs)
+    count = counts.get(name)
     count = len(epochs) if count is None else count
     return float(count) or None

@@ -41,6 +41,7 @@ from parties.experiments.population.run import (
 )
 from parties.experiments.population.trained import TrainedPopulation
 from parties.experiments.provenance import Provenance, RunningCode
+from parties.vertical.engine.optimiser import embedding_passes
 from parties.vertical.methods.registry import SCHEMA
 from protocol import vfl_pb2
 from unlearning.audit.forgetting import label_log_odds
@@ -233,7 +234,7 @@ class StudyPart:
     def _models(self, row: StudyMethod, sets: ForgetSet, trained: TrainedPopulation) -> "_Result":
         """Return the models after a method, and its cost."""
         agreed = row.agreement(sets.pooled.agreement, self.plan.printed)
-        full = sets.pooled.agreement.training.epochs * len(sets.retain)
+        full = embedding_passes(sets.pooled.agreement) * len(sets.retain)
         if row.way == ORIGINAL.way:
             return _Result(trained.original, 0.0)
         if row.way == RETRAIN.way and sets is self._sets:
@@ -241,7 +242,7 @@ class StudyPart:
         if row.way in (RETRAIN.way, TRAINING):
             changed = replace(sets, pooled=replace(sets.pooled, agreement=agreed))
             models = train_originals(changed, row.name, vfl_pb2.RETAIN).original
-            return _Result(models, agreed.training.epochs * len(sets.retain) / full)
+            return _Result(models, embedding_passes(agreed) * len(sets.retain) / full)
         if row.requests == 1:
             done = run_population_method(trained, row.way, agreed)
         else:

@@ -66,6 +66,18 @@ def joint_epochs(plan: LocalStartSettings, agreement: VerticalAgreement) -> floa
     return plan.epochs_together(perceptrons=agreement.only_perceptrons)
 
 
+def embedding_passes(agreement: VerticalAgreement) -> float:
+    """How often the agreed training sends the embedding of each of its rows.
+
+    With random weights, that is once an epoch; with a local start, once for the top model and once
+    for each joint epoch.
+    """
+    training = agreement.training
+    if training.start == "random":
+        return training.epochs
+    return 1 + joint_epochs(training.local, agreement)
+
+
 def flat_then_cosine(step: int, steps: int) -> float:
     """Factor of the learning rate in ``step``, from 0: 1, then in the second half a cosine to 0."""
     after_middle = max(0.0, 2 * step / steps - 1)

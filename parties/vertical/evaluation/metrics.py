@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from configs.agreement import VerticalAgreement
 from models.targets import NumberTarget, Target, standard_deviation
 from parties.report.method_names import RETRAIN, is_independent_retrain, method_label
 from parties.report.record import (
@@ -133,7 +134,7 @@ def _methods(
     removed_classes = chosen.request.classes if whole else ()
     gone = [split_model.agreement.labels.classes.index(name) for name in removed_classes]
     retrains = models.retrains
-    full = _full_retrain(split_model, retrains[0].cost) if retrains else None
+    full = full_cost(split_model.agreement, retrains[0]) if retrains else None
     figures = all_metrics(models)
     return [
         _method_record(outcome, figures[outcome.name], full).model_copy(
@@ -177,7 +178,7 @@ _COMPARED = ("forgotten", "retained", "test")  # row sets on which outputs are c
 def _other_methods(split_model: SplitModel, models: ModelOutputs) -> list[MethodRecord]:
     """The records of all models if the labels are not one of several classes."""
     outcomes, retrains = models.comparison.outcomes, models.retrains
-    full = _full_retrain(split_model, retrains[0].cost) if retrains else None
+    full = full_cost(split_model.agreement, retrains[0]) if retrains else None
     distances = {
         each.name: _other_distances(split_model, models, each) if retrains else None
         for each in outcomes
@@ -324,17 +325,19 @@ def _divergences(
     }
 
 
-def _full_retrain(split_model: SplitModel, measured: Cost) -> Cost:
-    """The cost of Retrain for all epochs, without early stopping."""
-    if split_model.agreement.training.optimiser == "newton-cg":
-        return measured  # Newton steps have no epochs and end at the optimum
-    passives = len(split_model.agreement.passive)
-    rows = split_model.agreement.training.epochs * len(split_model.rows.retain) * passives
-    if not measured.rows:  # all embeddings were sent before, so Retrain sends none either
+def full_cost(agreement: VerticalAgreement, retrain: MethodOutcome) -> Cost:
+    """Return the cost of a Retrain without early stopping: the measured cost of ``retrain``.
+
+    If it stopped early, its cost is multiplied by the agreed number of epochs / its own number.
+    Newton steps and a training with a local start do not stop early.
+    """
+    plan, measured = agreement.training, retrain.cost
+    done = len(retrain.result.figures["epochs"])
+    if plan.optimiser == "newton-cg" or plan.start == "local" or done >= plan.epochs:
         return measured
-    scale = rows / measured.rows
-    sizes = (measured.size, measured.payload, measured.messages)
-    return Cost(measured.seconds * scale, rows, *(round(each * scale) for each in sizes))
+    scale = plan.epochs / done
+    counts = (measured.rows, measured.size, measured.payload, measured.messages)
+    return Cost(measured.seconds * scale, *(round(each * scale) for each in counts))
 
 
 def _cost(cost: Cost, full: Cost | None) -> MethodCost:

@@ -17,7 +17,7 @@ from parties.requests.driver import (
     StepResult,
     Stop,
 )
-from parties.vertical.engine.optimiser import UpdateRule, cosine
+from parties.vertical.engine.optimiser import UpdateRule, cosine, embedding_passes
 from parties.vertical.methods.method import MethodResult
 from parties.vertical.methods.orders import Orders
 from parties.vertical.methods.run import RateSchedule, VerticalRun, train_epoch
@@ -28,7 +28,8 @@ from unlearning.guarantee import Guarantee
 class ShortRetrainSettings(MethodSettings):
     """Short Retrain: training from scratch with small batches, on few rows."""
 
-    # Rows that are used, with repetition, as a fraction of those of all training epochs.
+    # Rows that are used, with repetition, as a fraction of those of all training epochs. With
+    # training.start = "local": of the rows whose embeddings the training sends.
     rows: Fraction = 0.1
     batch: Fraction = 0.25  # rows of a step, as a fraction of training.batch
     rate: Positive = 2.5  # first learning rate, as a multiple of the training's
@@ -44,7 +45,7 @@ class ShortRetrainState:
 class ShortRetrainMethod(MethodDefaults):
     """A fresh model, trained on D_r with small batches; no step reads a forgotten row.
 
-    Every comparison of methods needs this method: it is exact, and costs a tenth of Retrain.
+    Every comparison of methods needs this method: it is exact, and uses a tenth of Retrain's rows.
     """
 
     name: ClassVar = "short-retrain"
@@ -58,14 +59,14 @@ class ShortRetrainMethod(MethodDefaults):
     def orders(self, agreement: VerticalAgreement) -> Orders:
         """Training of a fresh model on D_r in small batches."""
         size = _batch(agreement)
-        epochs = ceil(_plan(agreement).rows * agreement.training.epochs) + 1
+        epochs = ceil(_plan(agreement).rows * embedding_passes(agreement)) + 1
         sizes = [size] if agreement.training.overlap != "microbatch" else [size, size // 2]
         batches = tuple((each, epochs) for each in sizes if each)
         return Orders(fresh=((_rule(agreement), None),), batches=batches, scales=True)
 
     def count(self, run: VerticalRun) -> int:
         """The number of optimiser steps."""
-        rows = _plan(run.agreement).rows * run.agreement.training.epochs
+        rows = _plan(run.agreement).rows * embedding_passes(run.agreement)
         return ceil(rows * run.row_count(vfl_pb2.RETAIN) / _batch(run.agreement))
 
     def init(self, run: VerticalRun) -> ShortRetrainState:

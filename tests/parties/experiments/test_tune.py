@@ -139,6 +139,47 @@ def test_what_cannot_be_tried_is_refused(
         combinations(agreement, tried)
 
 
+@pytest.mark.parametrize(
+    ("tried", "key"),
+    [
+        ('training.monitor=["loss", "auc"]', "training.monitor"),
+        ('training.class_weights=["balanced"]', "training.class_weights"),
+        ("training.class_weights=[{0 = 2.0}]", "training.class_weights"),
+        ("training.class_weights.0=[1.0, 2.0]", "training.class_weights"),
+        ("training.sample_weights=[true, false]", "training.sample_weights"),
+        (" training.sample_weights =[true]", "training.sample_weights"),
+    ],
+)
+def test_what_changes_the_measure_is_not_tried(
+    agreement: VerticalAgreement, tried: str, key: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"{key} changes what is measured") as caught:
+        combinations(agreement, ["training.batch=[32]", tried])
+    assert "keep one value in the agreement" in caught.value.hint
+
+
+def test_other_starts_are_not_tried_if_the_auc_is_watched() -> None:
+    """A local start and Newton steps measure the loss only."""
+    config, tried = Path("configs/vertical/digits.toml"), ['training.start=["random", "local"]']
+    changes = ["training.monitor=auc", "training.patience=3"]
+    plain, watched = (read_runnable(config, each).agreement for each in ([], changes))
+    assert isinstance(plain, VerticalAgreement)
+    assert isinstance(watched, VerticalAgreement)
+    assert len(combinations(plain, tried)) == 2
+    with pytest.raises(ConfigError, match=r"training\.start changes whether the AUC is measured"):
+        combinations(watched, tried)
+
+
+def test_a_training_with_shards_is_refused_before_it_begins(tmp_path: Path) -> None:
+    words = ["tune", "digits-shards", "--out", str(tmp_path)]
+    found = CliRunner().invoke(app, [*words, "--set", "sharding.shards=4"])
+    shown = " ".join(found.output.split())
+    assert found.exit_code == 3
+    assert "sharding.shards = 4, and the models of shards are not validated" in shown
+    assert "search without shards" in shown
+    assert not [*tmp_path.iterdir()]
+
+
 def test_other_modes_and_trainings_without_validation_rows_are_refused(tmp_path: Path) -> None:
     words = ["tune", "configs/horizontal/digits.toml", "--out", str(tmp_path)]
     found = CliRunner().invoke(app, words)

@@ -74,7 +74,8 @@ def test_poisoned_run_has_only_the_backdoor_figure(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "facts", "count"),
     [
-        ("retrain", {}, 7),
+        ("retrain", {"epochs": [1] * 4}, 7),  # it stopped early
+        ("retrain-local", {"epochs": [1] * 4}, 4),
         ("fedora", {}, 2),
         ("gradient-ascent", {"losses": [1, 2, 3]}, 3),
         ("ico-like", {}, 5.0),  # 10 steps; a quarter of 75 rows are 2 batches of 16
@@ -89,6 +90,13 @@ def test_rounds(tmp_path: Path, name: str, facts: dict[str, Any], count: float |
     agreement = read_config(run.config, SCHEMA, changes).agreement
     request = metrics()["requests"][0]
     assert count_rounds(name, agreement, request, {"details": facts}) == count
+
+
+def test_rounds_of_a_retrain_with_a_local_start_are_its_own(tmp_path: Path) -> None:
+    changes = ["training.epochs=7", 'training.start="local"']
+    agreement = read_config(first_run(tmp_path).config, SCHEMA, changes).agreement
+    record = {"details": {"epochs": [1] * 3}}
+    assert count_rounds("retrain", agreement, metrics()["requests"][0], record) == 3
 
 
 def test_payload_of_fedora_by_hand(tmp_path: Path) -> None:

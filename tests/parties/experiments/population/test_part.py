@@ -2,8 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from parties.experiments.population.part import PartPlan, StudyPart, StudyPlace
-from parties.experiments.population.plan import ORIGINAL, RETRAIN, Population, TriggerPopulation
+from parties.experiments.population.plan import (
+    ORIGINAL,
+    RETRAIN,
+    Population,
+    StudyMethod,
+    TriggerPopulation,
+)
 from parties.experiments.population.study import missing_measurements
 from parties.experiments.provenance import RunningCode
 
@@ -23,11 +31,14 @@ def trigger(party: str, runs: int = 2) -> TriggerPopulation:
     return TriggerPopulation(runs=runs, changes=(f"unlearn=[{request}]",))
 
 
-def part(folder: Path, own: TriggerPopulation | None = None) -> StudyPart:
+def part(
+    folder: Path, own: TriggerPopulation | None = None, changes: tuple[str, ...] = ()
+) -> StudyPart:
     """A part whose digested code is the file ``code.py`` of the folder."""
     (folder / "code.py").write_text("LIMIT = 3")
     code = RunningCode.begin(["code.py"], folder)
-    plan = PartPlan(POPULATION.model_copy(update={"trigger": own}), 3, (), {})
+    changed = {"trigger": own, "changes": POPULATION.changes + changes}
+    plan = PartPlan(POPULATION.model_copy(update=changed), 3, (), {})
     return StudyPart(plan, StudyPlace(CONFIGS, None, folder / "out", code), lambda _: None)
 
 
@@ -58,3 +69,13 @@ def test_missing_measurements_are_those_without_a_file(tmp_path: Path) -> None:
     place = StudyPlace(CONFIGS, None, tmp_path / "out", RunningCode.begin(()))
     missing = missing_measurements([(own.plan, (ORIGINAL, RETRAIN))], place)
     assert missing == {("digits", 3, RETRAIN.name)}
+
+
+def test_costs_after_a_local_start_are_shares_of_a_retrain_with_one(tmp_path: Path) -> None:
+    """Each method sends the embeddings of D_r about once, whatever the number of epochs is."""
+    start = ('training.start="local"', "training.local.joint_epochs=0", "training.epochs=50")
+    own = part(tmp_path, changes=start)
+    same = StudyMethod(name="same", way="retrain-local", settings={"joint_epochs": 0.0})
+    tuned = StudyMethod(name="tuned", way="fine-tune", settings={"epochs": 2})
+    for method, share in ((RETRAIN, 1), (same, 1), (tuned, 2)):
+        assert own.measured(method).facts["rows_of_retrain"] == pytest.approx(share), method.name

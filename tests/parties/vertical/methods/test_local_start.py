@@ -224,6 +224,9 @@ def test_numbers_that_are_not_finite_end_the_method(tmp_path: Path) -> None:
         retrain_local(split_model)
 
 
+SHORT = {"rows": 0.2}
+
+
 def start_locally(**changes: Any) -> dict[str, Any]:
     """The table [training] with a local start."""
     local = QUICK_START | {"joint_epochs": 1.5}
@@ -244,6 +247,22 @@ def test_original_and_retrains_have_the_same_recipe(tmp_path: Path) -> None:
         joint = ceil(1.5 * retained / 8) * 8
         expected = 2 * (retained + joint + 3 * validation)
         assert found[name]["cost"]["rows"] == pytest.approx(expected, abs=2 * 8)
+    cost = found["retrain"]["cost"]
+    parts = ("rows", "size", "seconds")
+    assert [cost[f"{part}_of_retrain"] for part in parts] == [1, 1, 1]
+    tuned = found["fine-tune"]["cost"]
+    for part in parts:
+        assert tuned[f"{part}_of_retrain"] == pytest.approx(tuned[part] / cost[part])
+
+
+def test_short_retrain_uses_a_part_of_the_rows_that_a_local_start_sends(tmp_path: Path) -> None:
+    short = {"method": "short-retrain", "retrains": 0, "compare": (), "short_retrain": SHORT}
+    metrics = run(tmp_path, unlearn=FORGET, training=start_locally(epochs=100), unlearning=short)
+    (request,) = metrics["requests"]
+    retained = request["rows"]["retained"]
+    rows = request["methods"][1]["cost"]["rows"]
+    # Of two passive parties; a step has 8 rows.
+    assert rows == pytest.approx(2 * 0.2 * (1 + 1.5) * retained, abs=2 * 8)
 
 
 CRASHED: dict[str, Any] = {
