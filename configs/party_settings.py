@@ -17,7 +17,7 @@ Device: TypeAlias = Annotated[str, Field(pattern=r"^(cpu|cuda(:[0-9]{1,2})?)$")]
 class PartySettingsBase(ConfigTable):
     """Settings that all parties have; a server of the horizontal mode has no other settings."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"requests"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"requests", "former"})
 
     hub: str | None = None  # address of the hub, host:port, at a passive party or a client
     listen: str | None = None  # address to listen on, host:port, at an active party or a server
