@@ -22,7 +22,7 @@ class RowPartySettings(PartySettingsBase):
 class VerticalPartySettings(RowPartySettings):
     """Settings of a party in the vertical mode."""
 
-    added_later: ClassVar[frozenset[str]] = frozenset({"top_module"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"top_module", "former"})
 
     device: Device = "cpu"  # device of the party's network: cpu, cuda or cuda:NUMBER
     # JSON file with statistics of public rows for preprocessing; absent: statistics of the

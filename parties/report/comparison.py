@@ -194,6 +194,9 @@ def _interval_contains_retrain(request: Request) -> bool:
 
 def result_sentence(request: Request) -> str:
     """Return the result of a request as one phrase, without a full stop."""
+    method = chosen_method(request)
+    if method is not None and method.diverged:
+        return "Not carried out"
     if is_vertical(request):
         return comparison_result(request).value
     if request.members is not None and not request.members.leaving:

@@ -134,7 +134,8 @@ class MethodRecord(_Part):
     figures: tuple[Figure, ...] = ()  # all metrics of the model
     steps: tuple[Step, ...] = ()  # rounds or iterations of the method
     stopped: str | None = None  # why the method ended early; None if it ended normally
-    # Why the method has no valid model and no metrics; None if the model is valid.
+    # Why the method has no valid model: it has no metrics, or those of the model from before, which
+    # all parties restored; None if the model is valid.
     diverged: str | None = None
     # Facts of the method itself, such as a certificate or the loss of each epoch.
     details: JsonObject = {}

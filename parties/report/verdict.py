@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from parties.report.columns import (
-    ATTACK_AUC,
     DIFFERENCE_RATIOS,
     FORGOTTEN_RATIO,
     LOSS_AUC,
@@ -18,6 +17,7 @@ from parties.report.columns import (
     Column,
     Unit,
     attack_column,
+    attacks_membership,
     decides,
     find_figure,
     is_correction,
@@ -153,6 +153,10 @@ def forgetting_figures(request: Request) -> list[ForgettingFigure]:
         after = method_value(request, request.chosen, column)
         reference = retrain_reference(request, column)
         if before is None or after is None or reference is None:
+            continue
+        if attacks_membership(column) and _has_few_rows(
+            find_method(request, request.chosen), column
+        ):
             continue
         margin = reference.margin
         if margin is not None and original_meets(request, column) is False:
@@ -391,9 +395,12 @@ def _expected_auc(request: Request, column: Column) -> _ExpectedAuc | None:
     )
 
 
-def _has_few_rows(method: MethodRecord, column: Column) -> bool:
+def _has_few_rows(method: MethodRecord | None, column: Column) -> bool:
     """Whether the attack of ``column`` has too few rows for a conclusion."""
-    figure = find_figure(method, "mia_auc" if column is ATTACK_AUC else column.source[1])
+    if method is None:
+        return False
+    name = "mia_auc" if column.source[0] == "membership" else column.source[1]
+    figure = find_figure(method, name)
     return figure is not None and figure.status == "insufficient_n"
 
 

@@ -81,7 +81,7 @@ def officer_page(metrics: Any, scientist: str = REPORT) -> str:
 def not_shown(request: Request) -> list[str]:
     """Return what the record of a request does not show, as sentences; most important first."""
     method = chosen_method(request)
-    if method is None or method.diverged:
+    if method is None or (method.diverged and not method.figures):
         return ["No model of this request was examined."]
     sentences = [audit_sentence(request)]
     guarantee = method.guarantee or "none stated"

@@ -75,14 +75,12 @@ from unlearning.step_sizes import StepSizes
 from unlearning.stopping import Decision, IterationProgress, StoppingLimits, stopping_decision
 from unlearning.thresholds import lowest_threshold
 
+SMALLER_STEP = "try a smaller unlearning.fedora.primal_step or more iterations"
 ROLLED_BACK = (
     "all parties restored the last model that passed validation, which may still contain the "
-    "forgotten rows; try a smaller unlearning.fedora.primal_step or more iterations"
+    f"forgotten rows; {SMALLER_STEP}"
 )
-RESTORED = (
-    "no model of FedORA passed validation, so all parties restored the model from before; try a "
-    "smaller unlearning.fedora.primal_step, or another unlearning.method"
-)
+RESTORED = "no model of FedORA passed validation, so all parties restored the model from before"
 REFERENCE_DIVERGED = (
     "FedORA forgets nothing, because its reference models diverged: an embedding or an output is "
     "not finite, or an embedding exceeds limits.magnitude, for example because a forgotten row has "
@@ -264,8 +262,10 @@ class FedOraMethod(MethodDefaults):
         self, run: VerticalRun, state: FedOraState, records: Sequence[JsonObject], stop: Stop
     ) -> MethodResult:
         """Calibrate the top model, and return the iterations."""
+        restored = _restored(state, records, stop)
         if stop.restore and records:
-            run.progress.warn(f"FedORA ended with {stop.reason!r}: {ROLLED_BACK}")
+            advice = ROLLED_BACK if restored is None else f"{RESTORED}; {SMALLER_STEP}"
+            run.progress.warn(f"FedORA ended with {stop.reason!r}: {advice}")
         early = _early_iteration(run)
         if early is not None and len(records) <= early:
             run.keep(NEXT_EARLY_CHECKPOINT)  # the start of the next request
@@ -275,7 +275,6 @@ class FedOraMethod(MethodDefaults):
         factor = calibrate_top(run, state.original)
         constraint = ConstraintUse(state.active, state.at_maximum, len(records))
         figures = {"calibration": factor, "constraint": asdict(constraint)}
-        restored = f"{stop.reason}: {RESTORED}" if stop.restore and not state.kept else None
         return MethodResult(
             fedora_variant(plan) | figures,
             label=_label(plan, constraint, stop),
@@ -286,6 +285,13 @@ class FedOraMethod(MethodDefaults):
             sent_gradients=state.sent,
             audit=partial(_audit, run, state, multiplier if scalar else None),
         )
+
+
+def _restored(state: FedOraState, records: Sequence[JsonObject], stop: Stop) -> str | None:
+    """Why all parties have the model from before FedORA; None if they have another one."""
+    if not stop.restore or state.kept:
+        return None
+    return f"{stop.reason}: {RESTORED}" if records else REFERENCE_DIVERGED
 
 
 def _label(plan: FedoraSettings, constraint: ConstraintUse, stop: Stop) -> Label | None:
