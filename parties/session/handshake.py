@@ -196,7 +196,8 @@ def _accept(
             f"the Welcome was signed by {signer}; expected the signature of {channel.terms.peer}"
         )
     hub = load_der_x509_certificate(welcome.certificate)
-    channel.keep_checking(lambda: party.trust.check(hub, party.now()), RECHECK_SECONDS)
+    joined = party.now()  # whatever the clock says later: the list of denied keys may change
+    channel.keep_checking(lambda: party.trust.check(hub, joined), RECHECK_SECONDS)
     signature = party.keyring.identity.sign("accept", *signed)
     channel.send(vfl_pb2.Accept(certificate=party.keyring.identity.der, signature=signature))
 
