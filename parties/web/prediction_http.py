@@ -23,7 +23,7 @@ MAX_BODY = 1 << 20  # bytes
 # Seconds that a connection may be idle, then that a whole request may take to arrive, and then the
 # response to be received.
 PATIENCE = 30.0
-REFUSAL_PATIENCE = 1.0  # the same for a connection beyond the largest number
+REFUSAL_PATIENCE = 1.0  # the same for a connection that is refused because too many are open
 LOOPBACK = "127.0.0.1"
 
 
