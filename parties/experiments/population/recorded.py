@@ -141,7 +141,7 @@ class RecordedStudy:
 def _require_seeds(
     population: str, recorded: Mapping[str, int], staying: Collection[str], seeds: int
 ) -> None:
-    """Refuse fewer seeds than a row is recorded with, and other numbers than those of other rows."""
+    """Refuse fewer seeds than recorded, or another number of seeds than the other rows have."""
     for name, count in recorded.items():
         if count > seeds or (name in staying and count != seeds):
             raise ConfigError(
