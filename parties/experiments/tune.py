@@ -44,8 +44,8 @@ class TriedSettings:
 
     Attributes:
         changes: the settings, in the form of ``--set``.
-        value: validation loss of the model, or 1 - AUC if the agreement watches the AUC; infinite
-            if the training failed.
+        value: validation loss of the model, or 1 - AUC (see ``watches_auc``); infinite if the
+            training failed.
         failure: why the training failed; empty if it did not.
     """
 
@@ -82,6 +82,15 @@ def combinations(agreement: VerticalAgreement, tried: Sequence[str]) -> list[tup
             raise ConfigError(f"--try names {key} twice", "write all its values into one list")
         choices[key] = [f"{key}={value}" for value in values]
     return [*product(*choices.values())]
+
+
+def watches_auc(agreement: VerticalAgreement) -> bool:
+    """Return whether a training watches the AUC, so that settings are ranked by 1 - AUC.
+
+    A local start and newton-cg never stop early, whatever ``training.monitor`` says.
+    """
+    plan = agreement.training
+    return plan.monitor == "auc" and plan.start == "random" and plan.optimiser != "newton-cg"
 
 
 def _entry(entry: str) -> tuple[str, list[str]]:

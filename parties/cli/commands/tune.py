@@ -170,16 +170,16 @@ def _show(
 ) -> None:
     """Print all trials, best first, and the settings of the best one."""
     from parties.common.errors import PolicyError
+    from parties.experiments.tune import watches_auc
 
-    watched = agreement.training.monitor
-    what = "1 - AUC" if watched == "auc" else "loss"
+    what = "1 - AUC" if watches_auc(agreement) else "loss"
     ranked = sorted(trials, key=lambda each: (each.value, each.changes))
     if ranked[0].failure:
         raise PolicyError(
             f"every training failed, the first one because {trials[0].failure}",
             "try other values",
         )
-    console.print(f"{what} on validation rows:", event="head")
+    console.print(f"{what} on validation rows:", event="head", figure=what)
     for each in ranked:
         found = "failed" if each.failure else f"{each.value:.4f}"
         text = f"  {found}  {', '.join(each.changes)}"

@@ -170,6 +170,17 @@ def test_other_starts_are_not_tried_if_the_auc_is_watched() -> None:
         combinations(watched, tried)
 
 
+def test_a_local_start_is_ranked_by_the_loss_whatever_is_watched(tmp_path: Path) -> None:
+    watched = ["--set", "training.monitor=auc", "--set", "training.patience=3"]
+    local = ["--set", "training.start=local", "--set", "training.local={fit_epochs=1}"]
+    batches = ["--try", "training.batch=[512]"]
+    heads = [
+        [each["figure"] for each in tune(tmp_path, *changes, *batches) if each["event"] == "head"]
+        for changes in (watched, [*watched, *local])
+    ]
+    assert heads == [["1 - AUC"], ["loss"]]
+
+
 def test_a_training_with_shards_is_refused_before_it_begins(tmp_path: Path) -> None:
     words = ["tune", "digits-shards", "--out", str(tmp_path)]
     found = CliRunner().invoke(app, [*words, "--set", "sharding.shards=4"])
