@@ -1,6 +1,5 @@
 """The documentation: generated pages are fresh, links resolve, and what pages name exists."""
 
-import importlib.util
 import re
 import shlex
 import subprocess
@@ -9,12 +8,17 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from generate import pages
+from generator.commands import command_page, commands, programs
+from generator.configuration import configuration_page
+from generator.markdown import slug
+from generator.schemas import agreements, party_settings, tables_in
 
+from configs.experiments import ExperimentList
 from parties.common.errors import EXIT_CODES, UNEXPECTED
 
 ROOT = Path(__file__).parents[1]
@@ -58,20 +62,6 @@ FOREIGN_OPTIONS = {
 }  # fmt: skip
 
 
-def read_generator() -> ModuleType:
-    """The script docs/generate.py as a module."""
-    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["generate"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-generate = read_generator()
-
-
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -89,7 +79,7 @@ def spans(text: str) -> list[str]:
 def anchors(text: str) -> list[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-    return [generate.slug(each) for each in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    return [slug(each) for each in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
 
 
 # --- generated pages ---------------------------------------------------------------------------
@@ -104,13 +94,13 @@ def anchors(text: str) -> list[str]:
 )  # fmt: skip
 def test_generated_pages_are_fresh(page: str) -> None:
     path = ROOT / page
-    assert path.read_text() == generate.pages()[path], "run make docs"
+    assert path.read_text() == pages()[path], "run make docs"
 
 
 def test_every_configuration_key_has_a_meaning() -> None:
     """The meaning is the comment at the key's definition."""
     empty, section = [], ""
-    for line in generate.configuration_page().splitlines():
+    for line in configuration_page().splitlines():
         section = line if line.startswith("#") else section
         if line.startswith("| `") and line.endswith("|  |"):
             empty.append(f"{section}: {line.split('`')[1]}")
@@ -118,12 +108,12 @@ def test_every_configuration_key_has_a_meaning() -> None:
 
 
 def test_every_command_and_option_has_a_meaning() -> None:
-    lines = generate.command_page().splitlines()
+    lines = command_page().splitlines()
     assert not [line for line in lines if line.startswith("| `") and line.endswith("|  |")]
 
 
 def test_the_reference_has_every_mode_and_every_table() -> None:
-    text = generate.configuration_page()
+    text = configuration_page()
     headings = re.findall(r"^### `\[+([a-zA-Z_.]+)\]+`", text, re.MULTILINE)
     assert {"training", "psi", "unlearning", "parties.NAME", "data"} <= set(headings)
     for mode in ("vertical", "horizontal", "LLM"):
@@ -198,7 +188,7 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
     Raises:
         LookupError: the program has no such command.
     """
-    command: Any = generate.programs()[words[0]]
+    command: Any = programs()[words[0]]
     rest = words[1:]
     while known := getattr(command, "commands", None):
         if rest and rest[0] in known:
@@ -234,8 +224,8 @@ def test_every_command_that_a_sentence_names_exists(page: Path) -> None:
 def known_options() -> set[str]:
     """All options of all commands."""
     options: set[str] = set()
-    for name, program in generate.programs().items():
-        for _, command in generate.commands(name, program):
+    for name, program in programs().items():
+        for _, command in commands(name, program):
             options |= {word for each in command.params for word in getattr(each, "opts", ())}
     return options
 
@@ -251,8 +241,8 @@ def test_every_option_that_a_page_names_exists(page: Path) -> None:
 def known_keys() -> set[str]:
     """All keys of all tables, by their last two names: ``training.epochs``, and by the last one."""
     keys: set[str] = set()
-    waiting, seen = [*generate.agreements().values(), *generate.party_settings()], set[Any]()
-    waiting.append(generate.experiment_list())
+    waiting, seen = [*agreements().values(), *party_settings()], set[Any]()
+    waiting.append(ExperimentList)
     while waiting:
         table = waiting.pop()
         if table in seen:
@@ -260,7 +250,7 @@ def known_keys() -> set[str]:
         seen.add(table)
         for key, info in table.model_fields.items():
             keys.add(key)
-            for inner in generate.tables_in(info.annotation):
+            for inner in tables_in(info.annotation):
                 keys |= {f"{key}.{each}" for each in inner.model_fields}
                 waiting.append(inner)
     return keys

@@ -1,16 +1,15 @@
 """Figures on the pages and in the pictures equal the records, and stale ones are marked."""
 
 import importlib
-import importlib.util
 import json
 import re
 import struct
 import subprocess
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import pictures
 import pytest
 from bench.ledger import at_most, shown, store
 from bench.pages import MOST_NAMED, faults, pages, rendered
@@ -375,17 +374,6 @@ def test_bench_of_cost_reads_fields_of_the_record(monkeypatch: pytest.MonkeyPatc
 # --- the pictures --------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def pictures() -> ModuleType:
-    """The script docs/pictures.py as a module."""
-    spec = importlib.util.spec_from_file_location("pictures", DOCS / "pictures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def drawn_record(picture: Path) -> str:
     """The text chunk of a PNG with the digest of the drawn values; empty if there is none."""
     content, at = picture.read_bytes(), 8
@@ -451,7 +439,7 @@ def words_of(svg: str) -> list[str]:
     return re.sub(r"<style.*?</style>|<[^>]*>", " ", svg, flags=re.DOTALL).split()
 
 
-def test_picture_of_the_demo_shows_the_recorded_run(pictures: ModuleType) -> None:
+def test_picture_of_the_demo_shows_the_recorded_run() -> None:
     record = pictures.read(DOCS / "demo.json")
     shown_words = words_of((DOCS / "demo.svg").read_text())
     assert shown_words == words_of(pictures.demo_picture(record)), "run make pictures"
