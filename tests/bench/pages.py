@@ -124,6 +124,8 @@ def plain(value: float | str) -> str:
 def _measured(row: RecordedRow, records: Records) -> str:
     stale = records.is_stale(row.section, row.provenance)
     commit = row.provenance.commit or "an unknown commit"
+    if (count := commit.count(",") + 1) > MOST_NAMED:
+        return f"with {count} earlier versions" if stale else f"at {count} commits"
     return f"before changes since {commit}" if stale else f"at {commit}"
 
 

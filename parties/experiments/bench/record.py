@@ -33,11 +33,18 @@ from parties.experiments.provenance import Provenance, values_digest
 Judge: TypeAlias = Callable[[Results], list[ReproductionCheck]]
 LIBRARIES = ("vfl", "torch", "numpy", "scikit-learn")
 LEAD = (
-    "A lower accuracy on forgotten rows is not a success by itself, because the target is the "
-    "accuracy of Retrain on these rows. BD-ASR, the success rate of a backdoor trigger, is "
-    "measured in separate runs in which the forgotten rows have the trigger. CVFU needs a top "
-    "model that adds the parties' votes (their logits), so it is compared with a Retrain that has "
-    "the same kind of top model.\n\n"
+    "m: number of classes of which rows are forgotten. n: the share of their rows. Unlearning "
+    "accuracy: accuracy on the forgotten rows. A lower one is not a success by itself, because the "
+    "target is the accuracy of Retrain on these rows. MIA-ASR: balanced accuracy of a membership "
+    "attack; 0.5 is chance. BD-ASR, the success rate of a backdoor trigger, is measured in "
+    "separate runs in which the forgotten rows have the trigger; BD base rate is the same for rows "
+    "without it.\n\n"
+    "Original: the trained model. FedORA (default): the default settings. FedORA (paper): "
+    "`form = \"paper\"`. GA: gradient ascent up to the loss of a uniform guess; GA (long) goes on. "
+    "w/o UL, w/o AB, w/o AS: FedORA (paper) without the unlearning loss, with all of D_r in each "
+    "iteration, and with fixed step sizes. δ: share of D_r in each iteration. ω: weight in the "
+    "forgetting score. CVFU needs a top model that adds the parties' votes (their logits), so it "
+    "is compared with a Retrain that has the same kind of top model: Retrain (sum of votes).\n\n"
     "[Explanation of the checks, and why some figures are not reproduced](reading.md)."
 )
 

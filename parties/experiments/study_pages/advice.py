@@ -71,20 +71,24 @@ def advice_table(cell: Cell, found: Sequence[PopulationSummary]) -> str:
 
 def exact_sentence(found: Sequence[PopulationSummary]) -> str:
     """Return how much the measured leaks of methods that cannot leak differ from 0.5."""
-    leaks = [
-        _leak(own)
+    exact = [
+        own
         for place in _data_sets(found)
         for own in place.methods
         if kind_of(own) == EXACT and own.name in SHOWN
     ]
-    if not leaks:
+    if not exact:
         return "No exact method is measured."
+    leaks = [_leak(own) for own in exact]
+    intervals = [own.auc[U_LIRA] for own in exact]
+    held = sum(each.low <= 0.5 <= each.high for each in intervals)
     every = [own.auc[U_LIRA] for place in _data_sets(found) for own in place.methods]
     width = median(each.high - each.low for each in every)
     return (
         f"Retrain, `retrain-local` and `short-retrain` never see the rows, so their leak is 0.5. "
         f"Their measured leaks of {min(leaks):.2f} to {max(leaks):.2f} show the error of the "
-        f"measurement: half of its 95 % intervals over seeds are wider than {width:.2f}."
+        f"measurement: half of its 95 % intervals over seeds are wider than {width:.2f}, and "
+        f"{held} of the {len(intervals)} intervals of these methods contain 0.5."
     )
 
 

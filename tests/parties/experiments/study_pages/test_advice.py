@@ -86,8 +86,12 @@ def test_sentence_on_exact_methods_gives_the_extreme_leaks_and_the_median_interv
     local = replace(LOCAL, auc={U_LIRA: wide})
     text = exact_sentence([place(*exact, other, local)])
     assert "leaks of 0.48 to 0.55 show" in text
-    assert text.endswith("are wider than 0.00.")
-    assert exact_sentence([place(local)]).endswith("are wider than 0.12.")
+    assert text.endswith(
+        "are wider than 0.00, and 1 of the 3 intervals of these methods contain 0.5."
+    )
+    assert exact_sentence([place(local)]).endswith(
+        "are wider than 0.12, and 1 of the 1 intervals of these methods contain 0.5."
+    )
     assert exact_sentence([place(FEDORA)]) == "No exact method is measured."
 
 
