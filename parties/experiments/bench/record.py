@@ -40,7 +40,7 @@ LEAD = (
     "separate runs in which the forgotten rows have the trigger; BD base rate is the same for rows "
     "without it.\n\n"
     "Original: the trained model. FedORA (default): the default settings. FedORA (paper): "
-    "`form = \"paper\"`. GA: gradient ascent up to the loss of a uniform guess; GA (long) goes on. "
+    '`form = "paper"`. GA: gradient ascent up to the loss of a uniform guess; GA (long) goes on. '
     "w/o UL, w/o AB, w/o AS: FedORA (paper) without the unlearning loss, with all of D_r in each "
     "iteration, and with fixed step sizes. δ: share of D_r in each iteration. ω: weight in the "
     "forgetting score. CVFU needs a top model that adds the parties' votes (their logits), so it "

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from parties.experiments.population.audit import AUDITS, U_LIRA
-from parties.experiments.population.plan import Study, read_study
+from parties.experiments.population.plan import Study, StudyMethod, read_study
 from parties.experiments.population.recorded import RecordedStudy
 from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary, Spread
 from parties.vertical.methods.fedora import ConstraintUse
@@ -51,6 +51,8 @@ The attacks fit Gaussians to few models, so their AUC is biased towards 0.5. Eac
 attack with two Gaussians per row and an attack with one shift for all rows, corrected by the curve below
 each table; in parentheses, the 95 % interval over seeds.
 
+{rows}
+
 ![Leak against exchanged rows, for every method]({name}.png)
 
 <!-- state: {name} -->
@@ -81,6 +83,7 @@ def study_page(path: Path, recorded: RecordedStudy, search: Path) -> str:
         settings=_origin_of_settings(study, list(recorded.populations), search),
         short=SHORT if path.stem == SHIPPED else "",
         mixed="" if all(each.code for each in recorded.measured) else MIXED, name=path.stem,
+        rows=_row_table(study),
     )  # fmt: skip
     return text + study_table(summaries)
 
@@ -103,6 +106,23 @@ def _origin_of_settings(study: Study, measured: Sequence[str], search: Path) -> 
         text = SEARCHED.format(hours=hours, others=others if unsearched else "")
     rest = [each.name for each in study.population if each.name not in measured]
     return f"{text}\n\n**Not measured:** the populations {'; '.join(rest)}." if rest else text
+
+
+def _row_table(study: Study) -> str:
+    """Say how each row of the tables differs from the defaults of its method."""
+    lines = [f"| {row.name} | `{row.way}` | {_settings_text(row)} |" for row in study.row]
+    head = ["| row | method | settings, where they are not the defaults |", "|---|---|---|"]
+    return "\n".join([*head, *lines])
+
+
+def _settings_text(row: StudyMethod) -> str:
+    """The settings of a row, those of the search without a value, because each data set has its."""
+    fixed = [f"`{key} = {json.dumps(value)}`" for key, value in row.settings.items()]
+    parts = ["the form of the paper"] if row.paper else []
+    parts += [", ".join(fixed)] if fixed else []
+    parts += [f"D_u in {row.requests} requests, one after another"] if row.requests > 1 else []
+    parts += [f"searched: {', '.join(f'`{key}`' for key in row.search)}"] if row.search else []
+    return "; ".join(parts)
 
 
 def _hours_of_search(path: Path, populations: Sequence[str]) -> float:

@@ -23,6 +23,18 @@ def test_page_says_how_it_was_measured_and_what_is_missing() -> None:
     assert "![Leak against exchanged rows, for every method](forgetting.png)" in text
 
 
+def test_page_says_how_each_row_differs_from_the_defaults() -> None:
+    text = study_page(CONFIGS / "forgetting.toml", RECORDED, SEARCH)
+    for line in (
+        "| FedORA | `fedora` |  |",
+        "| FedORA, dual off | `fedora` | `score = false` |",
+        "| FedORA, ten requests | `fedora` | D_u in 10 requests, one after another |",
+        "| FedORA, paper's form | `fedora` | the form of the paper; "
+        "searched: `policy`, `primal_step`, `max_multiplier` |",
+    ):
+        assert line in text.splitlines()
+
+
 def test_page_gives_the_seeds_of_each_population_if_they_differ() -> None:
     digits, breast = (RECORDED.populations[name] for name in ("digits", "breast"))
     fewer = [
