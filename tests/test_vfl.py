@@ -463,6 +463,8 @@ def test_what_cannot_be_predicted_is_named_without_its_values() -> None:
     assert "secret" not in str(refused.value)
     with pytest.raises(DataError, match="the features have no row"):
         model.predict(table.iloc[:0])
+    with pytest.raises(DataError, match="the features of first, second are not given"):
+        model.predict({"bank": table})
 
 
 @pytest.mark.slow
@@ -473,6 +475,15 @@ def test_weights_of_rows_reach_the_process_of_the_active_party() -> None:
     assert np.allclose(one.predict(parts), model.predict(parts), rtol=1e-5)
     plain = clone(one).fit(parts, label)
     assert not np.allclose(one.predict(parts), plain.predict(parts), rtol=0.1)
+
+
+def nested_network() -> type[nn.Module]:
+    """A class that no other process can import."""
+
+    class Inner(nn.Linear):
+        pass
+
+    return Inner
 
 
 class State(nn.Linear):
@@ -493,6 +504,10 @@ class State(nn.Linear):
         ({"shop": nn.Identity()}, "the bottom model of shop has no parameters"),
         ({"shop": nn.LazyLinear(16)}, "shop has the parameter 'weight' without a shape"),
         ({"shop": State(17, 16)}, "state of the bottom model of shop has the entry '_extra_state'"),
+        (
+            {"shop": nested_network()},
+            "nested_network.<locals>.Inner is inside a function or another",
+        ),
         ({"shop": "mlp"}, "the bottom model of shop is no torch.nn.Module, but of the type str"),
         ({"post": nn.Linear(17, 16)}, "a network for 'post', which is no party with columns"),
     ],

@@ -1,7 +1,8 @@
 """The data that one party holds: checked rows with IDs, features and labels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -255,9 +256,9 @@ def _checked_weights(records: Records, data: DataSettings) -> Array | None:
 
 def _sample_rows(holding: Holding, sample: SampleSettings) -> Holding:
     count = max(1, round(sample.fraction * len(holding)))
-    return select_rows(
-        holding, np.random.default_rng(sample.seed).permutation(len(holding))[:count]
-    )
+    rows = np.random.default_rng(sample.seed).permutation(len(holding))[:count]
+    digest = sha256(holding.digest + rows.astype("<i8").tobytes()).digest()
+    return replace(select_rows(holding, rows), digest=digest)
 
 
 def select_rows(holding: Holding, rows: Index) -> Holding:

@@ -19,7 +19,7 @@ from psi.ids import join_columns, normalise
 Encoding: TypeAlias = Literal["utf-8", "cp1252"]
 DELIMITERS: Final = (",", ";", "\t")
 LARGEST_LIST: Final = 1 << 30  # bytes
-_Record: TypeAlias = tuple[int, list[str]]  # line number and cells
+Record: TypeAlias = tuple[int, list[str]]  # line number and cells
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,7 +84,7 @@ def read_id_list(path: Path, columns: Sequence[str], encoding: Encoding = "utf-8
         DataError: the file cannot be read, is empty, has another encoding, contains no usable ID,
             or has lines whose ID columns cannot be found.
     """
-    text = _text(path, encoding)
+    text = read_list(path, encoding)
     found = _listed(_records(path, text, columns), max(1, len(columns)))
     if not found.ids:
         raise DataError(f"{path} contains no usable ID", "write one ID per line")
@@ -118,7 +118,7 @@ def read_label_list(
     Raises:
         DataError: the list of IDs cannot be read, a label is no class, or an ID has two labels.
     """
-    text, width = _text(path, encoding), max(1, len(columns))
+    text, width = read_list(path, encoding), max(1, len(columns))
     named = [*(columns or ("id",)), label]
     lines = dict(_records(path, text, named))
     listed = _listed(((number, cells[:width]) for number, cells in lines.items()), width)
@@ -161,7 +161,7 @@ def list_of_ids(texts: Sequence[str], columns: Sequence[str]) -> ListedIds:
     return found
 
 
-def _listed(records: Iterable[_Record], width: int) -> ListedIds:
+def _listed(records: Iterable[Record], width: int) -> ListedIds:
     """Return the IDs of records; records without a usable ID are counted."""
     found: dict[bytes, tuple[str, int]] = {}
     unusable, repeated = [], []
@@ -181,8 +181,12 @@ def _listed(records: Iterable[_Record], width: int) -> ListedIds:
     return ListedIds(tuple(texts), tuple(found), tuple(lines), tuple(unusable), tuple(repeated))
 
 
-def _text(path: Path, encoding: Encoding) -> str:
-    """Return the content of a list that is not empty."""
+def read_list(path: Path, encoding: Encoding = "utf-8") -> str:
+    """Return the content of a list that is not empty.
+
+    Raises:
+        DataError: the file cannot be read, is empty or too large, or has another encoding.
+    """
     text = _decoded(path, encoding)
     if not text.strip():
         raise DataError(f"{path} is empty", "write one ID per line")
@@ -211,21 +215,47 @@ def _decoded(path: Path, encoding: Encoding) -> str:
         raise DataError(f"{path}: line {line} is not {encoding.upper()} text", hint) from None
 
 
-def _records(path: Path, text: str, columns: Sequence[str]) -> Iterator[_Record]:
-    """Yield line number and ID cells of each record that is not blank."""
-    width = max(1, len(columns))
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    for delimiter in DELIMITERS:
-        names = [cell.strip().casefold() for cell in _cells(first, delimiter)]
-        wanted = [column.strip().casefold() for column in columns]
-        if columns and all(names.count(name) == 1 for name in wanted):
+def table_records(path: Path, text: str, columns: Sequence[str]) -> list[Record] | None:
+    """Return line number and cells of each record that is not blank below a header.
+
+    Args:
+        path: the file, for messages.
+        text: its content.
+        columns: names of the wanted columns, in whose order the cells are.
+
+    Returns:
+        The records, without cells where a line is too short; None if the first line does not name
+        all columns.
+
+    Raises:
+        DataError: a line is not valid CSV.
+    """
+    wanted = [column.strip().casefold() for column in columns]
+    for delimiter in DELIMITERS if wanted else ():
+        names = [cell.strip().casefold() for cell in _cells(_first_line(text), delimiter)]
+        if all(names.count(name) == 1 for name in wanted):
             places = [names.index(name) for name in wanted]
             rows = _rows(path, text, delimiter)
             next(rows)
-            for number, cells in rows:
-                inside = max(places) < len(cells)
-                yield number, [cells[place] for place in places] if inside else []
-            return
+            return [
+                (number, [cells[at] for at in places] if max(places) < len(cells) else [])
+                for number, cells in rows
+            ]
+    return None
+
+
+def _first_line(text: str) -> str:
+    """Return the first line that is not blank."""
+    return next((line for line in text.splitlines() if line.strip()), "")
+
+
+def _records(path: Path, text: str, columns: Sequence[str]) -> Iterator[Record]:
+    """Yield line number and ID cells of each record that is not blank."""
+    found = table_records(path, text, columns)
+    if found is not None:
+        yield from found
+        return
+    width, first = max(1, len(columns)), _first_line(text)
     widths = {delimiter: len(_cells(first, delimiter)) for delimiter in DELIMITERS}
     chosen = next((each for each in DELIMITERS if widths[each] == width > 1), None)
     several = next((each for each in DELIMITERS if widths[each] > 1), None)
@@ -247,7 +277,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
         return line.split(delimiter)
 
 
-def _rows(path: Path, text: str, delimiter: str) -> Iterator[_Record]:
+def _rows(path: Path, text: str, delimiter: str) -> Iterator[Record]:
     """Yield line number and cells of each record that is not blank."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:

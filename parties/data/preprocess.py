@@ -108,6 +108,21 @@ class FittedPreprocessing:
         blocks += [_one_hot(chosen[name], known) for name, known in self.categorical.items()]
         return np.concatenate(blocks, axis=1)
 
+    def unknown_texts(self, holding: Holding, rows: Index) -> dict[str, tuple[int, int]]:
+        """Count the texts of the rows with the indices ``rows``, ``[rows]``, that are no category.
+
+        Returns:
+            By column with such texts, their number and the number of all present texts.
+        """
+        if holding.table is None:
+            return {}
+        chosen, found = data_frame(holding.table, rows), dict[str, tuple[int, int]]()
+        for name, known in self.categorical.items():
+            present = chosen[name].dropna()
+            if unknown := int((~present.isin(set(known))).sum()):
+                found[name] = unknown, len(present)
+        return found
+
     def places(self) -> dict[str, list[int]]:
         """Return the places of each column's values in a transformed row; images have none."""
         found = {name: [place] for place, name in enumerate(self.numeric)}
@@ -177,7 +192,8 @@ def fit_preprocessing(holding: Holding, rows: Index) -> FittedPreprocessing:
     if holding.table is None:
         return FittedPreprocessing({}, {})
     chosen = data_frame(holding.table, rows)
-    chosen = chosen.assign(**{name: _texts(chosen[name]) for name in holding.categorical})
+    for name in holding.categorical:
+        chosen[name] = _texts(chosen[name])
     _refuse_unusable(chosen, holding)
     warnings = _warnings(chosen, holding)
     if len(warnings) == len(holding.numeric) + len(holding.categorical):

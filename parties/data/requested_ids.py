@@ -3,13 +3,13 @@
 In an ID of several columns, tabs separate the columns, as in the files of unlearning requests.
 """
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from parties.common.errors import DataError
 from parties.data.holding import Holding
+from parties.data.id_lists import read_list, table_records
 from parties.data.sources.source import DataSettings
 from psi.errors import PsiError
 from psi.ids import join_columns, normalise
@@ -39,14 +39,26 @@ def id_columns(data: DataSettings) -> tuple[str, ...]:
 
 
 def read_ids(path: Path, columns: Sequence[str]) -> RequestedIds:
-    """Read the IDs in a file: a CSV table with the ID ``columns``, or one ID per line.
+    """Read the IDs in a file: a table with the ID ``columns``, or one ID per line.
+
+    A table has a first line with the names of its columns, which commas, semicolons or tabs
+    separate; a file whose name ends in .csv is always one. Blank lines do not count.
 
     Raises:
         DataError: the file cannot be read, lacks an ID column, or has a line without a
             valid ID.
     """
-    is_table = path.suffix.lower() == ".csv" and columns
-    entries = list(_cells(path, columns) if is_table else _lines(path))
+    text = read_list(path)
+    entries = table_records(path, text, columns)
+    if entries is None and path.suffix.lower() == ".csv" and columns:
+        raise DataError(
+            f"{path.name} has no column {' or no column '.join(map(repr, columns))}",
+            f"a .csv file must have the ID columns {', '.join(columns)}; a file with one ID per "
+            "line must not end in .csv",
+        )
+    if entries is None:
+        lines = enumerate(text.splitlines(), 1)
+        entries = [(number, line.split("\t")) for number, line in lines if line.strip()]
     if not entries:
         raise DataError(f"{path} contains no IDs", "write one ID per line")
     width = max(1, len(columns))
@@ -72,40 +84,6 @@ def all_ids(holding: Holding, columns: Sequence[str]) -> RequestedIds:
         "\t".join(_parts(identity)) if several else identity.decode() for identity in holding.ids
     ]
     return RequestedIds(texts, holding.ids)
-
-
-def _cells(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Return line and ID cells of every record of a table."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            table = csv.DictReader(file, strict=True)
-            _refuse_unknown(path, columns, table.fieldnames or ())
-            for record in table:
-                yield table.line_num, [record[column] or "" for column in columns]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(
-            f"cannot read the IDs in {path}", "the file must be a CSV file in UTF-8"
-        ) from error
-
-
-def _refuse_unknown(path: Path, columns: Sequence[str], present: Sequence[str]) -> None:
-    unknown = [column for column in columns if column not in present]
-    if unknown:
-        raise DataError(
-            f"{path.name} has no column {', '.join(map(repr, unknown))}",
-            f"a .csv file must have the ID columns {', '.join(columns)}; a file with one ID per "
-            "line must not end in .csv",
-        )
-
-
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"cannot read the IDs in {path}", "the file must be a text file in UTF-8"
-        ) from error
-    yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1))
 
 
 def _normal(parts: Sequence[str], width: int, where: str) -> bytes:

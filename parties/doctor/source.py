@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from parties.common.errors import DataError, PolicyError
 from parties.data.holding import read_holding
-from parties.data.preprocess import declared_preprocessing, declared_target
+from parties.data.preprocess import declared_preprocessing, declared_target, fit_preprocessing
 from parties.data.sources.csv_source import MAX_LINE
 from parties.data.sources.registry import Data
 from parties.data.sources.source import DataSettings
-from parties.doctor.check import ExaminedVerticalParty, Finding, fail, fail_with, ok
+from parties.doctor.check import ExaminedVerticalParty, Finding, fail, fail_with, ok, warning
 from parties.doctor.folders import path_exists
 
 _HEAD = 4 * MAX_LINE  # bytes read of each file: as many as the longest header of a CSV file has
@@ -142,6 +144,11 @@ def _read(party: ExaminedVerticalParty) -> Finding:
                 declared_target(party.settings.data)
     except DataError as error:
         return fail("all rows", error)
+    if agreement.preprocessing == "fitted" and party.settings.statistics is None:
+        try:  # on all rows, because the training rows are not known yet
+            fit_preprocessing(holding, np.arange(len(holding)))
+        except DataError as error:
+            return warning("all rows", str(error), error.hint)
     limits = {"limits.rows": agreement.limits.rows}
     if party.active and agreement.psi.security == "hardened":
         limits["psi.queries"] = agreement.psi.queries

@@ -92,8 +92,9 @@ class _SplitEstimator:
                 IDs; the IDs of an array are row numbers. Columns that are not numbers are
                 categorical; absent values are allowed.
             y: the labels [rows]. A series is matched by ID if the features are one data frame per
-                party, or if the active party has labels alone; a series without any of the IDs, and
-                other labels, are in the order of the active party's rows.
+                party, or if the active party has labels alone, and so is a data frame with one
+                column; a series without any of the IDs, and other labels, are in the order of the
+                active party's rows.
             sample_weight: the weights of the rows in the loss, [rows], which the active party has;
                 None: all rows count the same. They are as ``y``: a series is matched by ID.
 
@@ -152,6 +153,11 @@ class _SplitEstimator:
         """
         check_is_fitted(self)
         frames, _ = self._frames(X, fits=False)
+        if lacking := [name for name, kinds in self._kinds.items() if kinds and name not in frames]:
+            raise DataError(
+                f"the features of {', '.join(lacking)} are not given",
+                "give one data frame per party, as in fit",
+            )
         # Other IDs than those of ``fit``: a row with the number of a forgotten one is another row.
         renamed = {name: each.rename(index=_predicted) for name, each in frames.items()}
         wanted = renamed.get(self._active(X), next(iter(renamed.values()))).index

@@ -1,6 +1,8 @@
 """Data frames, labels and IDs of a program, as the tables that the parties of a run read."""
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
 
@@ -26,14 +28,16 @@ def named_frame(party: str, frame: pd.DataFrame) -> pd.DataFrame:
     """Return a data frame [rows, columns] with texts as names of columns and as IDs.
 
     Raises:
-        DataError: it is no data frame, or has repeated IDs or columns.
+        DataError: it is no data frame, has repeated IDs or columns, an absent ID, or binary
+            fractions as IDs.
     """
     if not isinstance(frame, pd.DataFrame):
         raise DataError(
             f"the features of {party} are no data frame, but of the type {type(frame).__name__}",
             "give a pandas data frame whose index has the IDs",
         )
-    found = frame.set_axis(frame.columns.map(str), axis=1).set_axis(frame.index.map(str), axis=0)
+    ids = _id_index(f"the data frame of {party}", frame.index)
+    found = frame.set_axis(frame.columns.map(str), axis=1).set_axis(ids, axis=0)
     for kind, index in (("ID", found.index), ("column", found.columns)):
         if repeated := int(index.duplicated().sum()):
             raise DataError(
@@ -43,8 +47,28 @@ def named_frame(party: str, frame: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
+def _id_index(what: str, index: pd.Index) -> pd.Index:
+    """Return an index of IDs as texts.
+
+    Raises:
+        DataError: an ID is absent, or the IDs are binary fractions.
+    """
+    if absent := int(np.count_nonzero(index.isna())):
+        raise DataError(
+            f"the index of {what} has {absent} absent IDs", "give each row an ID, or remove the row"
+        )
+    if pd.api.types.is_float_dtype(index.dtype):
+        raise DataError(
+            f"the index of {what} has binary fractions as IDs, such as 1.0 for 1",
+            "convert the index to whole numbers or texts",
+        )
+    return index.map(str)
+
+
 def categorical_columns(party: str, frame: pd.DataFrame) -> dict[str, bool]:
     """Return for each column of a data frame [rows, columns] whether it is categorical.
+
+    A column of Python objects is numeric if all its present values are numbers.
 
     Raises:
         DataError: a column has dates or durations.
@@ -55,10 +79,23 @@ def categorical_columns(party: str, frame: pd.DataFrame) -> dict[str, bool]:
                 f"the column {column!r} of {party} has the type {kind}",
                 "convert it to a number, such as the days since a date",
             )
-    return {
-        str(column): not pd.api.types.is_numeric_dtype(kind)
-        for column, kind in frame.dtypes.items()
-    }
+    return {str(name): not _is_numeric(column) for name, column in frame.items()}
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    """Return whether a column [rows] has numbers alone."""
+    if not pd.api.types.is_object_dtype(column.dtype):
+        return pd.api.types.is_numeric_dtype(column.dtype)
+    present = column.dropna()
+    return len(present) > 0 and all(
+        isinstance(value, Real | Decimal) and not isinstance(value, bool) for value in present
+    )
+
+
+def _category(value: Any) -> str:
+    """Return a category as text; 1.0 is 1, because an absent value turns whole numbers into it."""
+    fraction = isinstance(value, Real) and not isinstance(value, Integral)
+    return str(int(value)) if fraction and float(value).is_integer() else str(value)
 
 
 def write_frames(
@@ -86,7 +123,7 @@ def write_frames(
             values = frame[column].reset_index(drop=True)
             texts = values.astype(object).where(values.notna(), None)
             columns[column] = (
-                texts.map(str, na_action="ignore") if text else _numbers(name, column, values)
+                texts.map(_category, na_action="ignore") if text else _numbers(name, column, texts)
             )
         for column in (LABEL, WEIGHT):
             if column in frame:
@@ -124,10 +161,11 @@ def ids_of_labels(y: Any) -> pd.Index:
     """Return the IDs of labels that a party without columns has.
 
     Raises:
-        DataError: the labels are no series.
+        DataError: the labels are no series, or an ID is absent or a binary fraction.
     """
+    y = _one_column(y)
     if isinstance(y, pd.Series):
-        return y.index.map(str)
+        return _id_index("the labels", y.index)
     raise DataError(
         "the active party has labels alone, but the labels have no IDs",
         "give the labels as a pandas series whose index has the IDs",
@@ -165,18 +203,27 @@ def weights_in_order(sample_weight: Any, ids: pd.Index) -> NDArray[np.float64]:
 
 def without_ids(values: Any) -> Any:
     """Return values [rows] without the IDs that a series has."""
+    values = _one_column(values)
     return values.to_numpy() if isinstance(values, pd.Series) else values
+
+
+def _one_column(values: Any) -> Any:
+    """Return a data frame with one column, [rows, 1], as a series [rows]; else ``values``."""
+    one = isinstance(values, pd.DataFrame) and values.shape[1] == 1
+    return values.iloc[:, 0] if one else values
 
 
 def _in_order(values: Any, ids: pd.Index) -> Any:
     """Return values [rows] in the order of these IDs; only a series has IDs.
 
     Raises:
-        DataError: a series has some of the IDs, but not all.
+        DataError: a series has some of the IDs, but not all, or an ID that is absent or a binary
+            fraction.
     """
+    values = _one_column(values)
     if not isinstance(values, pd.Series):
         return values
-    known = values.set_axis(values.index.map(str))
+    known = values.set_axis(_id_index("a series", values.index))
     lacking = len(set(ids) - set(known.index))
     if 0 < lacking < len(ids):
         raise DataError(

@@ -42,6 +42,11 @@ def own_network(name: str, own: nn.Module | type[nn.Module], *, processes: bool)
             f"{name} is no torch.nn.Module, but of the type {type(own).__name__}",
             "give an object or a subclass of torch.nn.Module",
         )
+    if "." in own.__qualname__:
+        raise ConfigError(
+            f"the class {own.__qualname__} is inside a function or another class",
+            "define the class at the top level of a module, or give an object of the class",
+        )
     try:
         digest = module_source_digest(own)
     except (OSError, TypeError) as error:

@@ -42,9 +42,20 @@ def party_checkpoints(party: VerticalParty) -> Checkpoints:
     folder, data = party.state / CHECKPOINTS, party.holding.digest.hex()
     if party.holding.ranks:
         data += " with ranks"
+    data += _declared(party)
     if party.continues:
         data += f" from {party.base or 'new weights'}"
     return Checkpoints(folder, party=party.name, agreement=agreement, data=data)
+
+
+def _declared(party: VerticalParty) -> str:
+    """A digest of the preprocessing that the party declares; empty if it is fitted on rows."""
+    declared = party.settings.data.model_dump(include={"ranges", "vocabulary"})
+    path = party.settings.statistics
+    external = path.read_bytes() if path is not None and path.is_file() else b""
+    if not any(declared.values()) and not external:
+        return ""
+    return f" with {sha256(repr(declared).encode() + external).hexdigest()}"
 
 
 def prepare_start(party: VerticalParty, begin: Begin) -> None:

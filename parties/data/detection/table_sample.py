@@ -91,20 +91,33 @@ def sample_parquet(path: Path, cells: int = SAMPLE_CELLS) -> TableSample:
     try:
         with pq.ParquetFile(path) as file:
             schema, rows = file.schema_arrow, file.metadata.num_rows
+            _refuse_names(path.name, schema.names)
             kinds = {name: schema.field(name).type for name in schema.names}
             nested = {name for name, kind in kinds.items() if pa.types.is_nested(kind)}
             names = [name for name in schema.names if name not in nested]
+            if not names:
+                raise DataError(
+                    f"{path.name} has no column with one value per row",
+                    "write columns of numbers or texts, not lists or structures",
+                )
             wanted = max(1, min(rows, cells // max(1, len(names))))
             batches = file.iter_batches(min(wanted, 1 << 16), columns=names)
             values: dict[str, list[Any]] = {name: [] for name in names}
             for batch in batches:
                 for name in names:
-                    values[name] += batch[name].to_pylist()
+                    values[name] += _cells(batch[name])
                 if len(values[names[0]]) >= wanted:
                     break
     except (pa.ArrowException, OSError):
         raise DataError(f"{path.name} is not a Parquet file", "write the file again") from None
     return _checked(_typed(path.name, rows, values, nested))
+
+
+def _cells(column: Any) -> list[Any]:
+    """Return the values of a Parquet column; timestamps in nanoseconds become datetimes, too."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    return column.to_pylist()  # type: ignore[no-any-return]
 
 
 def sample_sql(data: SqlData, folder: Path, cells: int = SAMPLE_CELLS) -> TableSample:

@@ -213,12 +213,23 @@ def _refuse_unknown_columns(roles: ColumnRoles, sheet: Sheet) -> None:
     unknown = [(use, column) for use, column in roles.listed() if column not in known]
     if unknown:
         named = ", ".join(f"{column!r} ({use})" for use, column in unknown[:MAX_PROBLEMS])
-        raise DataError(f"{sheet.file} has no column {named}", _legal(sheet))
+        raise DataError(
+            f"{sheet.file} has no column {named}",
+            _legal(sheet, header=len(unknown) < len(roles.listed())),
+        )
 
 
-def _legal(sheet: Sheet) -> str:
-    """Return a hint with the columns, unless the first line looks like personal data."""
-    if sheet.unit == "line" and not all(map(is_text, sheet.columns)):
+def _legal(sheet: Sheet, *, header: bool) -> str:
+    """Return a hint with the columns, unless the first line may be a record, with personal data.
+
+    ``header`` says whether a wanted column is among the columns.
+    """
+    if sheet.unit == "line" and not (header and all(map(is_text, sheet.columns))):
+        if not header:
+            return (
+                "the first line has none of the columns of the party settings; correct the names, "
+                "or, if the file has no header, set names = [...]"
+            )
         return "the first line looks like a record; if the file has no header, set names = [...]"
     more = ", ..." if len(sheet.columns) > MAX_PROBLEMS else ""
     return f"its columns are {', '.join(sheet.columns[:MAX_PROBLEMS])}{more}"
@@ -342,12 +353,20 @@ class _Collector:
 
     def _add_ids(self, sheet: Sheet, chunk: Chunk, empty: _Tally) -> None:
         if self.roles.ids:
-            ids, missing = normalise_ids([chunk.texts[column] for column in self.roles.ids])
+            ids, missing = normalise_ids(
+                [self._present(chunk.texts[each]) for each in self.roles.ids]
+            )
             empty.add(chunk.numbers[missing].tolist())
         else:
             ids = row_ids(sheet.file, chunk.numbers)
         self._ids.append(ids)
         self._numbers.append(chunk.numbers)
+
+    def _present(self, texts: list[str]) -> list[str]:
+        """Return texts with the marks of absent values as empty texts."""
+        if not self._data.missing:
+            return texts
+        return ["" if text.strip() in self._absent else text for text in texts]
 
     def _add_features(self, chunk: Chunk, faults: dict[int, tuple[set[str], _Tally]]) -> None:
         numeric = chunk.numeric

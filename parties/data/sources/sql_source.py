@@ -278,6 +278,7 @@ class _SqlSheet:
     def __init__(self, name: str, result: "CursorResult[Any]", missing: frozenset[str]) -> None:
         self.file, self._result, self._missing = name, result, missing
         self._marks = number_marks(missing)
+        self._nan_is_absent = "nan" in {mark.lower() for mark in missing}
         self.columns = tuple(result.keys())
 
     def chunks(self, roles: ColumnRoles) -> Iterator[Chunk]:
@@ -318,6 +319,13 @@ class _SqlSheet:
             return parse_numbers(
                 ["" if cell is None else cell.strip() for cell in cells], self._missing
             )
+        if str in kinds and kinds <= _NUMBERS | {str}:  # SQLite stores texts in any column
+            values = self._numeric(
+                column, [None if isinstance(cell, str) else cell for cell in cells]
+            )
+            at = [row for row, cell in enumerate(cells) if isinstance(cell, str)]
+            values[at] = parse_numbers([cells[row].strip() for row in at], self._missing)
+            return values
         if not kinds <= _NUMBERS:
             raise self._type_error(column, kinds - _NUMBERS)
         convert = float if kinds <= {float, int} else _float
@@ -325,7 +333,7 @@ class _SqlSheet:
             values = np.fromiter(map(convert, cells), np.float64, len(cells))
         except OverflowError:
             values = np.fromiter(map(_float, cells), np.float64, len(cells))
-        values[~np.isfinite(values)] = NOT_FINITE
+        values[~np.isfinite(values) & ~(np.isnan(values) & self._nan_is_absent)] = NOT_FINITE
         values[np.isin(values, self._marks)] = np.nan
         if type(None) in kinds:
             values[[cell is None for cell in cells]] = np.nan

@@ -3,6 +3,7 @@
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -214,6 +215,17 @@ def test_malformed_csv_file_is_refused(tmp_path: Path, text: str, message: str) 
         sample_csv(path, CsvForm())
 
 
+def test_parquet_files_without_usable_columns_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    numbers = pa.array([1, 2])
+    pq.write_table(pa.Table.from_arrays([numbers, numbers], names=["x", "x"]), path)
+    with pytest.raises(DataError, match="column 2 has the name of an earlier column"):
+        sample_parquet(path)
+    pq.write_table(pa.table({"tags": [[1], [2]]}), path)
+    with pytest.raises(DataError, match="has no column with one value per row"):
+        sample_parquet(path)
+
+
 def test_parquet_types_give_uses(tmp_path: Path) -> None:
     content = {
         "id": list(range(ROWS)),
@@ -221,6 +233,7 @@ def test_parquet_types_give_uses(tmp_path: Path) -> None:
         "part": [row / 7 for row in range(ROWS)],
         "flag": [float(row % 2) for row in range(ROWS)],
         "day": [date(2024, 1, 1 + row % 28) for row in range(ROWS)],
+        "time": np.arange(ROWS).astype("datetime64[ns]"),
         "tags": [[row] for row in range(ROWS)],
         "raw": [b"x"] * ROWS,
         "town": cycle("a", "b"),
@@ -232,8 +245,9 @@ def test_parquet_types_give_uses(tmp_path: Path) -> None:
     uses = {each.name: each.use.value for each in found.columns}
     assert uses == {
         "id": "id", "rate": "numeric", "part": "numeric", "flag": "numeric", "day": "ignored",
-        "town": "categorical", "y": "label", "raw": "ignored", "tags": "ignored",
+        "town": "categorical", "y": "label", "raw": "ignored", "tags": "ignored", "time": "ignored",
     }  # fmt: skip
+    assert sample.dates == {"day", "time"}
     assert found.classes == ("0", "1")
     assert "rate" not in label_candidates(sample, ["id"])
     assert propose_columns(sample, ".", ["id"], "part").task == "regression"

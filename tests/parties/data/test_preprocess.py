@@ -342,3 +342,19 @@ def test_columns_without_a_declaration_are_named() -> None:
         DataError, match="the range of 'age', the range of 'pay', the vocabulary of 't"
     ):
         declared_preprocessing(holding(mixed()), bare)
+
+
+def test_texts_that_no_training_row_had_are_counted() -> None:
+    """A code that another program writes as 1.0 is no category 1."""
+    fitted = fit_preprocessing(holding(mixed()), TRAINING)
+    assert fitted.unknown_texts(holding(mixed()), ALL) == {"town": (1, COUNT - 2)}
+    other = mixed().assign(sex=mixed()["sex"].map({"f": "f ", "m": "m"}))
+    males = int((mixed()["sex"] == "m").sum())
+    found = fitted.unknown_texts(holding(other), TRAINING[:0])
+    assert found == {}
+    assert fitted.unknown_texts(holding(other), ALL)["sex"] == (COUNT - males, COUNT)
+
+
+def test_a_column_may_have_the_name_of_an_argument() -> None:
+    frame = mixed().rename(columns={"town": "self", "sex": "column"})
+    assert [*fit_preprocessing(holding(frame), TRAINING).categorical] == ["self", "column"]

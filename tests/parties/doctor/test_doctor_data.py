@@ -84,6 +84,17 @@ def test_duplicate_id_is_found_by_full_reading_only(party_folder: PartyFolder) -
     expect_failure(party_folder, HUB, 4, "1 duplicate IDs", "--data-full")
 
 
+def test_a_column_with_too_many_categories_is_found_by_full_reading(
+    party_folder: PartyFolder,
+) -> None:
+    rows = "".join(f"p{at},{at},{('yes', 'no')[at % 2]},town {at}\n" for at in range(1200))
+    (party_folder.folder / "bank.csv").write_text(f"id,age,bought,town\n{rows}")
+    party_folder.settings(HUB, data='label = "bought"\ncategorical = ["town"]')
+    found = party_folder.findings(HUB, "--data-full")["all rows"]
+    assert found["state"] == "warning"
+    assert "column 'town' has 1200 categories, above 1000" in found["message"]
+
+
 def test_every_batch_file_and_the_image_folder_are_checked(tmp_path: Path) -> None:
     """Files in a list, and a folder of images, of which the file of annotations is checked."""
     cifar = {"kind": "cifar", "name": "cifar10", "train": ["a.bin", "b.bin"], "test": "t.bin"}

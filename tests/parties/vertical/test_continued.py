@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from three_parties import PARTIES, agreement, certify, write_data
 from configs.errors import ConfigError
 from parties.common.errors import PolicyError, StorageError
 from parties.data.party_settings import VerticalPartySettings
+from parties.data.sources.csv_source import CsvData
 from parties.requests.lifecycle import RequestState
 from parties.session.setup import NEWEST
 from parties.session.store.model_store import StoredFile
@@ -503,6 +505,28 @@ def test_an_unfinished_training_with_new_weights_is_not_taken_up(trio: KeptTrio)
     going_on = party_checkpoints(trio.party("left", serves=False, continues=NEWEST))
     assert plain.data != going_on.data
     assert going_on.data.endswith(" from version 1 of run " + newest(trio, "left").run.hex()[:8])
+
+
+def test_an_unfinished_training_with_other_ranges_is_not_taken_up(
+    trio: KeptTrio, tmp_path: Path
+) -> None:
+    """Its model has the earlier preprocessing, and a Retrain would have the new one."""
+    party = trio.party("left", serves=False)
+    plain = party_checkpoints(party).data
+    declared = CsvData(
+        kind="csv", path=Path("a.csv"), ranges={"x": (0, 10)}, vocabulary={"town": ("a", "b")}
+    )
+    turned = declared.model_copy(update={"vocabulary": {"town": ("b", "a")}})
+    statistics = tmp_path / "statistics.json"
+    found = [plain]
+    for change, content in (
+        ({"data": declared}, ""), ({"data": turned}, ""),
+        ({"statistics": statistics}, "{}"), ({"statistics": statistics}, "[]"),
+    ):  # fmt: skip
+        statistics.write_text(content)
+        settings = party.settings.model_copy(update=change)
+        found.append(party_checkpoints(replace(party, settings=settings)).data)
+    assert len({*found}) == len(found)
 
 
 def test_a_hub_may_not_order_a_kept_start_in_another_training(trio: KeptTrio) -> None:

@@ -241,19 +241,22 @@ def test_digest_covers_the_bytes_that_were_read(tmp_path: Path) -> None:
     assert held(tmp_path, csv(tmp_path, swapped, categorical=("town",))).digest != before
 
 
-def test_digest_of_arrays_covers_the_bytes_that_were_read(tmp_path: Path) -> None:
+def test_digest_of_arrays_covers_the_bytes_that_were_read_and_the_sample(tmp_path: Path) -> None:
     from parties.data.sources.npz_source import NumpyData  # noqa: PLC0415
     from parties.data.sources.source import SampleSettings  # noqa: PLC0415
 
     features = np.arange(6.0).reshape(3, 2)
     digests = []
-    for change in (0, 1, 0):
+    for change, seed in ((0, None), (1, None), (0, None), (0, 1), (0, 1), (0, 3)):
         features[0, 0] = change
         np.savez(tmp_path / "a.npz", features=features)
-        sample = SampleSettings(fraction=0.9) if digests else None
+        sample = None if seed is None else SampleSettings(fraction=0.9, seed=seed)
         data = NumpyData(kind="numpy", path=Path("a.npz"), sample=sample)
         digests.append(read_holding(data, folder=tmp_path, classes=(), active=False).digest)
-    assert digests[0] == digests[2] != digests[1]
+    whole, changed, again, one, same, other = digests
+    assert whole == again
+    assert one == same
+    assert len({whole, changed, one, other}) == 4
 
 
 # Places

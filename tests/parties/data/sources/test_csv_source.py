@@ -120,8 +120,13 @@ def test_unknown_columns_are_refused_with_their_uses(tmp_path: Path) -> None:
 
 def test_file_without_header_does_not_show_its_first_record(tmp_path: Path) -> None:
     error = refusal(tmp_path, "39,State-gov\n50,Private\n", numeric=("age",))
-    assert "looks like a record" in error
+    assert "the first line has none of the columns of the party settings" in error
     assert "State-gov" not in error
+    error = refusal(tmp_path, "anna@x.de,Berlin\nbob@x.de,Bonn\n", numeric=("age",))
+    assert "set names = [...]" in error
+    assert "anna" not in error
+    error = refusal(tmp_path, "age,town,39\n1,Bonn,2\n", numeric=("age", "x"))
+    assert "looks like a record" in error
 
 
 def test_column_of_the_test_file_that_is_absent_is_refused(tmp_path: Path) -> None:

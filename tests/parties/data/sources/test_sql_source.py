@@ -167,6 +167,24 @@ def test_text_in_a_numeric_column_is_refused_with_its_row(tmp_path: Path, sqlite
     assert "SECRET" not in error
 
 
+def test_texts_in_a_column_of_numbers_of_sqlite_are_read(tmp_path: Path) -> None:
+    """SQLite stores texts in a column of any type; an empty text is an absent number."""
+    with closing(sqlite3.connect(tmp_path / "own.db")) as database:
+        database.executescript(
+            "CREATE TABLE people (id INTEGER, pay INTEGER, age INTEGER, y TEXT);"
+            "INSERT INTO people VALUES (1, 7, '', 'yes'), (2, 2.5, ' 3 ', 'no'),"
+            "(3, '-', 4, 'no'), (4, NULL, NULL, 'no');"
+        )
+    query = {"url": "sqlite:///own.db", "query": "SELECT * FROM people ORDER BY id"}
+    holding = read(tmp_path, missing=("-",), **query)
+    assert holding.table is not None
+    found = data_frame(holding.table)
+    np.testing.assert_equal(found["pay"].to_numpy(), [7, 2.5, np.nan, np.nan])
+    np.testing.assert_equal(found["age"].to_numpy(), [np.nan, 3, 4, np.nan])
+    error = refusal(tmp_path, **query)
+    assert "text in numeric column 'pay': 1 row of the result of query (2)" in error
+
+
 def test_duplicates_and_null_ids_are_refused_with_rows(tmp_path: Path, sqlite: str) -> None:
     query = "SELECT 5150 AS id, age, y FROM people"
     error = refusal(tmp_path, url=sqlite, query=query)

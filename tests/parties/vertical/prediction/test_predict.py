@@ -175,6 +175,18 @@ def test_ids_are_read_from_a_table_or_from_lines(tmp_path: Path) -> None:
     assert all_ids(holding, ("name", "id")) == table
 
 
+def test_a_line_with_an_empty_part_of_an_id_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("a\t1\nb\t \n")
+    with pytest.raises(DataError, match="line 2 contains no valid ID"):
+        read_ids(tmp_path / "ids.txt", ("name", "id"))
+
+
+@pytest.mark.parametrize("name", ["ids.csv", "ids.txt"])
+def test_a_table_of_ids_may_have_semicolons_and_blank_lines(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("ID;town\n1;x\n\n2;y\n\n")
+    assert read_ids(tmp_path / name, ("id",)).texts == ["1", "2"]
+
+
 def test_an_unknown_id_column_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ids.csv").write_text("customer\n1\n")
     with pytest.raises(DataError, match=r"ids.csv has no column 'id'") as error:
@@ -185,9 +197,9 @@ def test_an_unknown_id_column_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\n\nb\n", "line 2 contains no valid ID"),
-        ("a\nb\tc\n", "line 2 has 2 ID columns; expected 1"),
-        ("", "contains no IDs"),
+        ("a\n\nb\tc\n", "line 3 has 2 ID columns; expected 1"),
+        ("id\n", "contains no IDs"),
+        ("", "is empty"),
     ],
 )
 def test_invalid_line_of_ids_is_refused_by_its_number(
