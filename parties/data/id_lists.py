@@ -84,7 +84,7 @@ def read_id_list(path: Path, columns: Sequence[str], encoding: Encoding = "utf-8
         DataError: the file cannot be read, is empty, has another encoding, contains no usable ID,
             or has lines whose ID columns cannot be found.
     """
-    text = read_list(path, encoding)
+    text = text_of_list(path, encoding)
     found = _listed(_records(path, text, columns), max(1, len(columns)))
     if not found.ids:
         raise DataError(f"{path} contains no usable ID", "write one ID per line")
@@ -118,7 +118,7 @@ def read_label_list(
     Raises:
         DataError: the list of IDs cannot be read, a label is no class, or an ID has two labels.
     """
-    text, width = read_list(path, encoding), max(1, len(columns))
+    text, width = text_of_list(path, encoding), max(1, len(columns))
     named = [*(columns or ("id",)), label]
     lines = dict(_records(path, text, named))
     listed = _listed(((number, cells[:width]) for number, cells in lines.items()), width)
@@ -181,7 +181,7 @@ def _listed(records: Iterable[Record], width: int) -> ListedIds:
     return ListedIds(tuple(texts), tuple(found), tuple(lines), tuple(unusable), tuple(repeated))
 
 
-def read_list(path: Path, encoding: Encoding = "utf-8") -> str:
+def text_of_list(path: Path, encoding: Encoding = "utf-8") -> str:
     """Return the content of a list that is not empty.
 
     Raises:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parties.common.errors import DataError
 from parties.data.holding import Holding
-from parties.data.id_lists import read_list, table_records
+from parties.data.id_lists import text_of_list, table_records
 from parties.data.sources.source import DataSettings
 from psi.errors import PsiError
 from psi.ids import join_columns, normalise
@@ -48,7 +48,7 @@ def read_ids(path: Path, columns: Sequence[str]) -> RequestedIds:
         DataError: the file cannot be read, lacks an ID column, or has a line without a
             valid ID.
     """
-    text = read_list(path)
+    text = text_of_list(path)
     entries = table_records(path, text, columns)
     if entries is None and path.suffix.lower() == ".csv" and columns:
         raise DataError(

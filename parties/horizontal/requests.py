@@ -227,6 +227,13 @@ class RequestRunner:
                 "end the federation, or name fewer clients or rows",
             )
         sums = self._party.agreement.aggregation
+        left = {each.client for each in remaining}
+        if sums.kind != "none" and methods and len(left) < sums.min_contributors:
+            raise PolicyError(
+                f"after request {name!r}, only {len(left)} clients have rows left, but secure "
+                f"aggregation needs {sums.min_contributors} (aggregation.min_contributors)",
+                "add clients, or train a new model without the rows and without secure aggregation",
+            )
         gone, repeated = {each.client for each in leaving}, list[tuple[str, ...]]()
         if self._task.common_start:
             repeated = [tuple(self._cohort.clients)]

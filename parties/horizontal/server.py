@@ -20,7 +20,7 @@ from parties.horizontal.engine.clusters import (
     ClusterSnapshot,
     ClusterStore,
 )
-from parties.horizontal.engine.cohort import Cohort, Member, require_bounded
+from parties.horizontal.engine.cohort import AbsentClientError, Cohort, Member, require_bounded
 from parties.horizontal.engine.history import HISTORY, RoundStore
 from parties.horizontal.engine.hub_cohort import CohortSettings, HubCohort
 from parties.horizontal.engine.rounds import NO_HISTORY, HistoryWriter, RoundResult, run_rounds
@@ -39,6 +39,7 @@ from parties.report.record import Request, RunFacts, Training, TrainingStep, run
 from parties.requests.journal import journal_of
 from parties.requests.lifecycle import largest_version
 from parties.session import handshake
+from protocol.errors import PeerSilent
 
 Publish = Callable[[dict[str, Any]], None]
 LIBRARIES = ("vfl", "torch", "numpy", "grpcio", "protobuf", "cryptography")
@@ -59,6 +60,9 @@ def run_server(
         publish: function that writes the metrics; the server calls ``publish`` before clients may
             disconnect.
         task: the task of the run; None: the task is built once the clients are connected.
+
+    Raises:
+        PeerSilent: clients do not reply that a round or an order needs.
     """
     admission, agreement = Admission(party, port), party.agreement
     settings = cohort_settings(party)
@@ -79,6 +83,10 @@ def run_server(
         if agreement.requests.keep == "model":
             keep_training(party, cohort, server)
         cohort.goodbye()
+    except AbsentClientError as error:
+        silent = PeerSilent(str(error), error.hint)
+        cohort.abort(*abort_reason(silent))
+        raise silent from error
     except Exception as error:
         cohort.abort(*abort_reason(error))
         raise

@@ -207,7 +207,7 @@ def _federation(plan: SimulationPlan) -> Iterator[_Federation]:
     """Lock the folders of all parties; leave the settings of torch as they were.
 
     Raises:
-        ConfigError: the config is for a horizontal run.
+        ConfigError: the config is for another mode.
         StorageError: another process uses a party's folder.
     """
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
@@ -217,7 +217,8 @@ def _federation(plan: SimulationPlan) -> Iterator[_Federation]:
         config, _, keys = stack.enter_context(trial_certificates(plan))
         if not isinstance(config.agreement, VerticalAgreement):
             raise ConfigError(
-                "--in-process works only for vertical runs, but the config is for a horizontal run",
+                "--in-process works only for runs of the vertical mode, but this is a "
+                f"{config.agreement.mode} run",
                 "remove --in-process",
             )
         for name in config.agreement.parties:

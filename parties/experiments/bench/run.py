@@ -65,13 +65,17 @@ def run_bench(bench: Bench, request: BenchRequest, output: ConsoleOutput) -> Non
     """Execute the missing runs of a request, then write the result pages of all finished runs.
 
     Raises:
-        UsageProblem: an unknown table or experiment is requested.
+        UsageProblem: an unknown table or experiment is requested, or one that needs a GPU.
         Failed: a run failed; all other runs were executed.
     """
     _refuse_unknown_names(bench, request.scope)
     check_run_folder(request.out, request.data)
     pages = request.docs / bench.pages.folder
     wanted, stored = bench.runs(request.scope), read_cache(pages)
+    if not wanted:
+        raise UsageProblem(
+            "no experiment of these tables runs without a GPU", "add --gpu, or choose other tables"
+        )
     place = RunPlace(request.out, request.data, request.workers or _cores())
     if request.only_list:
         _show(wanted, place, stored, output)

@@ -4,10 +4,10 @@ Algorithms use only ``Cohort``, so the same algorithms run with clients that con
 with clients that are simulated in a pool of processes or on a cluster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, isfinite
-from typing import Protocol
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -27,7 +27,16 @@ HELD = 1 << 23  # elements of all updates that wait to be added together
 
 
 class AbsentClientError(PolicyError):
-    """A client is not connected, but all clients must carry out an order."""
+    """Clients do not reply, and an order or a round needs them; it can succeed when they return."""
+
+    @classmethod
+    def of(cls, problem: str, members: Iterable[object], replied: Container[object]) -> Self:
+        """Return the error that names the ``members`` that are not among ``replied``."""
+        missing = [str(each) for each in members if each not in replied]
+        return cls(
+            f"{problem}; missing: {', '.join(missing[:10])}",
+            "start the missing clients, or lower training.quorum",
+        )
 
 
 DIVERGED_HINT = "use a smaller learning rate, or set the key 'clip' to limit the gradient norm"
@@ -250,7 +259,7 @@ def quorum_updates(
     update.
 
     Raises:
-        PolicyError: fewer members replied than the quorum requires.
+        AbsentClientError: fewer members replied than the quorum requires.
         Diverged: an update is not finite.
     """
     seen, diverged = set[Member](), list[Member]()
@@ -265,15 +274,15 @@ def quorum_updates(
 
 
 def _absent(members: Sequence[Member], seen: set[Member], quorum: float) -> tuple[Member, ...]:
-    """Members that did not reply; raises ``PolicyError`` if fewer replied than the quorum."""
-    absent = tuple(each for each in members if each not in seen)
+    """Members that did not reply.
+
+    Raises:
+        AbsentClientError: fewer replied than the quorum.
+    """
     if not seen or len(seen) < quorum_count(quorum, len(members)):
-        raise PolicyError(
-            f"only {len(seen)} of {len(members)} clients replied, fewer than the quorum requires; "
-            f"missing: {', '.join(map(str, absent[:10]))}",
-            "start the missing clients, or lower training.quorum",
-        )
-    return absent
+        problem = f"only {len(seen)} of {len(members)} clients replied, fewer than the quorum"
+        raise AbsentClientError.of(f"{problem} requires", members, seen)
+    return tuple(each for each in members if each not in seen)
 
 
 def pseudo_gradients(found: Mapping[Member, LocalUpdate], task: LocalTask) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from parties.common.errors import PolicyError
+from parties.horizontal.engine.cohort import AbsentClientError
 from parties.horizontal.engine.wire import VectorAssembler, split_vector
 from parties.horizontal.secure.encrypted_client import ENCRYPTED_FRACTION_BITS, select_key_holders
 from parties.horizontal.secure.encryption.ckks import MAX_CONTEXT_BYTES, CkksError, Numbers
@@ -83,19 +84,23 @@ class EncryptedSumHub(SumHub):
         If members are lost meanwhile, the sum starts again without them.
 
         Raises:
-            PolicyError: fewer members are connected than a sum needs.
+            AbsentClientError: fewer members are connected than a sum needs.
+            PolicyError: the sum has fewer members, or fewer key holders, than it needs.
         """
+        members = names
         while True:
             threshold = self._threshold(names, floor)
             holders = select_key_holders(self._key_holders, names)
-            if threshold > len(names) or len(holders) < DECRYPTING_HOLDERS:
-                raise PolicyError(
-                    f"too few clients for an encrypted sum: {len(names)} clients are connected, "
-                    f"and {len(holders)} of these are key holders; expected at least {threshold} "
-                    f"clients, {DECRYPTING_HOLDERS} of them key holders",
-                    "wait for more clients; aggregation.min_contributors, aggregation.key_holders "
-                    "and training.quorum set these numbers",
+            if threshold > len(names):
+                raise self._too_few(members, names, threshold)
+            if len(holders) < DECRYPTING_HOLDERS:
+                problem = (
+                    f"{len(holders)} clients of an encrypted sum are key holders; expected at "
+                    f"least {DECRYPTING_HOLDERS}"
                 )
+                if len(names) < len(members):
+                    raise AbsentClientError.of(problem, members, names)
+                raise PolicyError(problem, "name more clients in aggregation.key_holders")
             start = self._new_sum(names, threshold)
             keys = self._ask(names, start, vfl_pb2.SealingKey)
             if len(keys) == len(names):
@@ -138,18 +143,16 @@ class EncryptedSumHub(SumHub):
         """
         present = sum_.server.present
         if len(present) < sum_.threshold:
-            raise PolicyError(
-                f"the server received the updates of {len(present)} members, expected at least "
-                f"{sum_.threshold}",
-                "start the lost clients again",
+            problem = f"only {len(present)} of {len(sum_.names)} clients of the sum replied"
+            raise AbsentClientError.of(
+                f"{problem}, expected at least {sum_.threshold}", sum_.names, present
             )
         whole, digest = sum_.server.total()
         question = vfl_pb2.Present(members=present, digest=digest)
         approved = self._ask(present, question, vfl_pb2.Approve)
         if len(approved) < sum_.threshold:
-            raise PolicyError(
-                f"{len(approved)} members approved the sum, expected at least {sum_.threshold}"
-            )
+            problem = f"{len(approved)} clients approved the sum, expected at least"
+            raise AbsentClientError.of(f"{problem} {sum_.threshold}", present, approved)
         approvals, found = vfl_pb2.Approvals(approvals=approved), dict[str, Numbers]()
         for name in select_key_holders(self._key_holders, list(approved)):
             numbers = self._call(

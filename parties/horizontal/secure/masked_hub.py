@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parties.common.errors import PolicyError
+from parties.horizontal.engine.cohort import AbsentClientError
 from parties.horizontal.secure.masked_client import MASKED_FRACTION_BITS
 from parties.horizontal.secure.masking.client import MaskingError, RevealedShares
 from parties.horizontal.secure.masking.fixed_point import Floats, decode_fixed_point
@@ -46,13 +47,22 @@ class MaskedSumHub(SumHub):
         for name, vector in collect(sum_.names).items():
             if len(vector) == count:  # a member with another vector counts as lost
                 server.add(name, vector.view(np.uint64))
-        revealed = self._revealed_shares(server.present)
+        present = server.present
+        if len(present) < sum_.threshold:  # no client would reveal its shares
+            problem = f"only {len(present)} of {len(sum_.names)} clients of the sum replied"
+            raise AbsentClientError.of(
+                f"{problem}, expected at least {sum_.threshold}", sum_.names, present
+            )
+        revealed = self._revealed_shares(present)
         try:
             total = decode_fixed_point(server.total(revealed), MASKED_FRACTION_BITS)
         except MaskingError as error:
-            raise PolicyError(
-                f"the sum cannot be unmasked: {error}", "start the disconnected clients again"
-            ) from error
+            if len(revealed) == len(present):
+                raise PolicyError(
+                    f"the sum cannot be unmasked: {error}", "train again from the last checkpoint"
+                ) from error
+            problem = f"the sum cannot be unmasked: {error}"
+            raise AbsentClientError.of(problem, present, revealed) from error
         return total, server.present
 
     def _start(self, names: list[str], floor: int) -> "_Sum":
@@ -61,16 +71,14 @@ class MaskedSumHub(SumHub):
         If members are lost meanwhile, the sum starts again without them.
 
         Raises:
-            PolicyError: fewer members are connected than a sum needs.
+            AbsentClientError: fewer members are connected than a sum needs.
+            PolicyError: the sum has fewer members than it needs.
         """
+        members = names
         while True:
             threshold = self._threshold(names, floor)
             if threshold > len(names):
-                raise PolicyError(
-                    f"{len(names)} clients are connected, but a sum needs at least {threshold}",
-                    "wait for more clients; how many are needed depends on "
-                    "aggregation.min_contributors and training.quorum",
-                )
+                raise self._too_few(members, names, threshold)
             start = self._new_sum(names, threshold)
             replies = self._exchange(dict.fromkeys(names, start))
             keys = {n: each for n, each in replies.items() if isinstance(each, vfl_pb2.MaskKeys)}

@@ -9,7 +9,12 @@ import torch
 from numpy.typing import NDArray
 
 from parties.common.errors import PolicyError
-from parties.horizontal.engine.cohort import MeanUpdate, Member, quorum_count
+from parties.horizontal.engine.cohort import (
+    AbsentClientError,
+    MeanUpdate,
+    Member,
+    quorum_count,
+)
 from parties.horizontal.secure.masking.fixed_point import Floats
 from parties.horizontal.secure.masking.pair_keys import Entropy
 from parties.horizontal.secure.sums import CONTEXT_BYTES
@@ -46,7 +51,8 @@ class SumHub(ABC):
                 members' vectors: numbers, ``[d + 2]``, or ciphertexts, ``[bytes]``.
 
         Raises:
-            PolicyError: too few members are connected, or they do not agree on the sum.
+            AbsentClientError: too few members are connected.
+            PolicyError: the sum has too few members, or they do not agree on it.
         """
         names = [each.client for each in members]
         if len(set(names)) != len(names):
@@ -60,6 +66,18 @@ class SumHub(ABC):
         """Return the smallest number of members that a sum needs: also more than half of them."""
         return max(self._min_contributors, floor, len(names) // 2 + 1)
 
+    def _too_few(
+        self, members: Sequence[str], connected: Sequence[str], threshold: int
+    ) -> PolicyError:
+        """Return the error of a sum that fewer of its ``members`` can join than it needs."""
+        if len(connected) == len(members):
+            return PolicyError(
+                f"a sum has {len(members)} clients with rows, but needs at least {threshold}",
+                "how many are needed depends on aggregation.min_contributors and training.quorum",
+            )
+        problem = f"{len(connected)} clients are connected, but a sum needs at least {threshold}"
+        return AbsentClientError.of(problem, members, connected)
+
     def _new_sum(self, names: Sequence[str], threshold: int) -> vfl_pb2.StartSum:
         """Return the message that starts a sum, with a new context."""
         context = self._entropy(CONTEXT_BYTES)
@@ -72,5 +90,6 @@ class SumHub(ABC):
         """Return the sum of the members' vectors, ``[count]``, and the members in the sum.
 
         Raises:
-            PolicyError: fewer than ``floor`` members, or fewer than agreed, are connected.
+            AbsentClientError: fewer than ``floor`` members, or fewer than agreed, are connected.
+            PolicyError: the sum has too few members, or they do not agree on it.
         """

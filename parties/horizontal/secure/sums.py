@@ -135,9 +135,10 @@ def encode_update(
 def hidden_update(update: LocalUpdate, loss: float) -> vfl_pb2.LocalUpdate:
     """Return the message after the vector of a sum, which hides what only the vector contains.
 
-    ``loss`` is 0 if the client sends the vector, and NaN if it does not.
+    The number of steps is hidden, too, because the number of rows follows from it. ``loss`` is 0 if
+    the client sends the vector, and NaN if it does not.
     """
-    return encode(replace(update, rows=0, loss=loss, tokens=0), vfl_pb2.LocalUpdate)
+    return encode(replace(update, rows=0, loss=loss, steps=0, tokens=0), vfl_pb2.LocalUpdate)
 
 
 def single_update_error(kind: str) -> PolicyError:

@@ -38,6 +38,7 @@ class _Keys:
 
     keys: Mapping[str, bytes] = field(default_factory=dict)  # 32 bytes by name
     destroyed: frozenset[str] = frozenset()  # names of removed keys
+    wrapped: bool = True  # whether the file has wrapped keys only, or none
 
 
 class KeyFile:
@@ -119,7 +120,7 @@ class KeyFile:
             now = self._read()
             gone = set(names) & set(now.keys)
             keys = {name: key for name, key in now.keys.items() if name not in gone}
-            left = _Keys(keys, now.destroyed - set(erased) | gone)
+            left = replace(now, keys=keys, destroyed=now.destroyed - set(erased) | gone)
             if left != now:
                 self._write(left, overwrite=True)
 
@@ -162,7 +163,7 @@ class KeyFile:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise IntegrityError(f"the key file {self.path} is damaged", LOST) from error
         keys = {name: self._unwrapped(key) if wrapped else key for name, key in stored.items()}
-        return _Keys(keys, destroyed)
+        return _Keys(keys, destroyed, wrapped or not keys)
 
     def _content(self) -> bytes:
         """The content of the key file.
@@ -191,8 +192,13 @@ class KeyFile:
             ) from error
 
     def _write(self, keys: _Keys, *, overwrite: bool = False) -> None:
-        """Replace the key file; with ``overwrite``, then write zeros over its old content."""
+        """Replace the key file.
+
+        Zeros are written over its old content with ``overwrite``, and when a master key wraps keys
+        that were not wrapped in the old file.
+        """
         wrap = self._master
+        overwrite = overwrite or (wrap is not None and not keys.wrapped)
         stored = {
             name: (key if wrap is None else aes_key_wrap(wrap, key)).hex()
             for name, key in keys.keys.items()

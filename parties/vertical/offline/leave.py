@@ -135,9 +135,11 @@ def leave(local: VerticalDesk, plan: Leaving, statement: Path) -> int:
         The number of events in the file.
 
     Raises:
-        StorageError: a file cannot be erased or written.
+        StorageError: a file cannot be erased or written, or the statement would replace another
+            file; the latter is found before anything is erased.
     """
     party, desk = local.party, local.desk
+    _refuse_place(statement, party.name)
     path, body = party.state / PLAN, LeftBody(version=plan.version, destroyed=plan.items)
     stated = {each.request for each in _own_events(local)}
     if plan.statement not in stated:
@@ -149,6 +151,26 @@ def leave(local: VerticalDesk, plan: Leaving, statement: Path) -> int:
     records = [each.encode() for each in _own_events(local)]
     write_atomically(statement, b"".join(each + b"\n" for each in records))
     return len(records)
+
+
+def _refuse_place(statement: Path, party: str) -> None:
+    """Refuse a file that cannot be made, or that is no earlier statement of this party."""
+    if not statement.parent.is_dir():
+        raise StorageError(
+            f"cannot write {statement}: {statement.parent} is no folder", "name an existing folder"
+        )
+    if statement.exists() and not _is_statement(statement, party):
+        raise StorageError(
+            f"{statement} exists, and is no statement of {party}", "name another file"
+        )
+
+
+def _is_statement(path: Path, party: str) -> bool:
+    try:
+        events = [Event.decode(line) for line in path.read_bytes().splitlines()]
+    except (OSError, ValueError):
+        return False
+    return bool(events) and all(each.origin == party for each in events)
 
 
 def _erase(local: VerticalDesk, plan: Leaving) -> None:

@@ -88,7 +88,7 @@ def test_mean_equals_local_mean_and_single_updates_are_hidden(
         again = remote.mean_update(MEMBERS, LOCAL_TASK, slots(ready))
         with pytest.raises(PolicyError, match="needs the update of each client"):
             next(remote.updates(MEMBERS, LOCAL_TASK, slots(ready)))
-        with pytest.raises(PolicyError, match="2 clients are connected"):
+        with pytest.raises(PolicyError, match="a sum has 2 clients with rows"):
             remote.mean_update(MEMBERS[:2], LOCAL_TASK, slots(ready))
         with pytest.raises(
             Diverged, match=r"the update of client-0, .* exceeds the range of secure"
@@ -142,7 +142,7 @@ def test_sum_needs_two_connected_key_holders(two_key_holders: Ready) -> None:
         connected_cohort(
             two_key_holders, [], unchanged_line, 3, key_holders(two_key_holders)
         ) as remote,
-        pytest.raises(PolicyError, match=r"4 clients are connected.* 1 of these are key holders"),
+        pytest.raises(PolicyError, match="1 clients of an encrypted sum are key holders"),
     ):
         remote.mean_update(others, LOCAL_TASK, slots(two_key_holders))
 

@@ -25,7 +25,7 @@ from configs.horizontal import HorizontalConfig
 from parties.common.errors import PolicyError
 from parties.horizontal.client_store import ClientStore
 from parties.horizontal.engine.clusters import ClusterStore
-from parties.horizontal.engine.cohort import Member
+from parties.horizontal.engine.cohort import AbsentClientError, Member
 from parties.horizontal.engine.run_journal import RunJournal, federated_checkpoints
 from parties.horizontal.engine.training_plan import network_training_plan
 from parties.horizontal.local.local_task import Aim, GatePlan, LocalTask, LocalUpdate, Slots
@@ -314,7 +314,7 @@ def test_masked_mean_equals_local_mean_and_single_updates_are_hidden(
         mean = remote.mean_update(MEMBERS, LOCAL_TASK, slots)
         with pytest.raises(PolicyError, match="needs the update of each client"):
             next(remote.updates(MEMBERS, LOCAL_TASK, slots))
-        with pytest.raises(PolicyError, match="2 clients are connected, but a sum needs at least"):
+        with pytest.raises(PolicyError, match="a sum has 2 clients with rows, but needs"):
             remote.mean_update(MEMBERS[:2], LOCAL_TASK, slots)
     expected = local_cohort(ready).mean_update(MEMBERS, LOCAL_TASK, slots)
     assert torch.allclose(mean.delta, expected.delta, atol=1e-9, rtol=0)
@@ -346,6 +346,30 @@ def test_client_lost_in_a_masked_sum_misses_only_its_own_update(
     assert mean.absent == (Member(CLIENTS[2]),)
     assert torch.allclose(mean.delta, expected.delta, atol=1e-9, rtol=0)
     assert mean.rows == expected.rows
+
+
+def test_clients_stay_when_a_sum_lacks_a_client_that_it_needs(
+    ready: tuple[HorizontalConfig, StartOptions], masked: tuple[HorizontalConfig, StartOptions]
+) -> None:
+    """No client is asked to reveal shares, which it would have to refuse."""
+    slots, lines = {"model": initial_parameters(ready[0].agreement, "original")}, list[str]()
+
+    def tap(name: str, line: Line) -> Line:
+        lines.append(name)
+        return (
+            BreakingLine(line, 4 if lines.count(name) == 1 else 0) if name == CLIENTS[2] else line
+        )
+
+    others = [each for each in MEMBERS if each.client != CLIENTS[2]]
+    options = {"min_contributors": 3, "quorum": 1.0, "rejoin_timeout": 1.0}
+    with connected_cohort(masked, [], tap, **options) as remote:
+        with pytest.raises(AbsentClientError, match=r"only 4 of 5 .* missing: client-2"):
+            remote.mean_update(MEMBERS, LOCAL_TASK, slots)
+        mean = remote.mean_update(others, LOCAL_TASK, slots)
+        with pytest.raises(AbsentClientError, match=r"4 clients are connected.*missing: client-2"):
+            remote.mean_update(MEMBERS, LOCAL_TASK, slots)
+    expected = local_cohort(ready).mean_update(others, LOCAL_TASK, slots)
+    assert torch.allclose(mean.delta, expected.delta, atol=1e-9, rtol=0)
 
 
 def test_clients_refuse_to_send_updates_without_masks(

@@ -292,3 +292,6 @@ def test_knot_with_masks_needs_enough_leaving_clients_per_cluster() -> None:
     check("abcefg")
     with pytest.raises(PolicyError, match="rows of only 1 of the clients that train together"):
         check("aefg")
+    remaining = remaining[:2]
+    with pytest.raises(PolicyError, match="only 2 clients have rows left, but secure aggregation"):
+        check("abc")

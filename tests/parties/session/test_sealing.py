@@ -75,7 +75,12 @@ def test_wrapped_keys_need_their_master_key(tmp_path: Path) -> None:
 
 def test_master_key_that_is_given_later_wraps_all_keys_at_the_next_change(tmp_path: Path) -> None:
     key = KeyFile(tmp_path).create("a")
-    KeyFile(tmp_path, MASTER).create("b")
+    with (tmp_path / KEYS).open("rb") as old:  # stays the old file when the name is replaced
+        KeyFile(tmp_path, MASTER).create("b")
+        assert set(old.read()) == {0}
+    with (tmp_path / KEYS).open("rb") as old:
+        KeyFile(tmp_path, MASTER).create("c")
+        assert set(old.read()) != {0}  # it has wrapped keys only
     assert key.hex() not in (tmp_path / KEYS).read_text()
     assert KeyFile(tmp_path, MASTER).get("a") == key
 

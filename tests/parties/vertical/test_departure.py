@@ -16,7 +16,7 @@ from kept_trio import KeptTrio, train_trio
 from request_federation import TRIO, TRIO_DATA, RequestFederation, write_trio
 from watched_party import Watch, start_watched
 
-from parties.common.errors import PolicyError
+from parties.common.errors import PolicyError, StorageError
 from parties.requests.events import DecisionBody, Event, EventKind
 from parties.requests.lifecycle import RequestState, RequestView
 from parties.requests.local_desk import local_desk_of
@@ -153,6 +153,23 @@ def test_the_party_that_left_has_no_model_but_its_journal_and_receipts(leaving: 
     leaving.statement.unlink()
     leaving.leave()
     assert read_departure(leaving.statement.read_bytes()).event == made
+
+
+def test_a_statement_that_cannot_be_written_is_refused_before_anything_is_erased(
+    leaving: Leaving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = leaving.folder("right").parent
+    agreed = leaving.trio.folder / "people.toml"
+    agreed.write_text("[parties]\n")
+    for place, message in (
+        (agreed, "people.toml exists, and is no statement of right"),
+        (leaving.trio.folder / "nodir" / "right.jsonl", "nodir is no folder"),
+    ):
+        monkeypatch.setattr(Leaving, "statement", place)
+        with pytest.raises(StorageError, match=message):
+            leaving.leave()
+    assert agreed.read_text() == "[parties]\n"
+    assert (state / "model.safetensors").exists()
 
 
 def test_without_a_statement_the_receipt_says_so_and_a_late_one_is_shown(leaving: Leaving) -> None:

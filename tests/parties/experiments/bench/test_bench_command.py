@@ -48,6 +48,15 @@ def test_unknown_table_or_experiment_is_refused(
     assert message in result.output
 
 
+def test_tables_that_need_a_gpu_are_refused_without_one(tmp_path: Path) -> None:
+    """No page is written that says that no run is finished."""
+    words = ["bench", "language", "--tables", "2", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*words, "--docs", str(tmp_path / "docs")])
+    assert result.exit_code == 2
+    assert "no experiment of these tables runs without a GPU" in " ".join(result.output.split())
+    assert not (tmp_path / "docs").exists()
+
+
 def test_an_output_folder_inside_the_data_is_refused(tmp_path: Path) -> None:
     assert bench(tmp_path, "--data", str(tmp_path)).exit_code == 7
 
