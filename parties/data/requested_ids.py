@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parties.common.errors import DataError
 from parties.data.holding import Holding
-from parties.data.id_lists import text_of_list, table_records
+from parties.data.id_lists import table_records, text_of_list
 from parties.data.sources.source import DataSettings
 from psi.errors import PsiError
 from psi.ids import join_columns, normalise
