@@ -27,7 +27,7 @@ from parties.cli.commands.runs import runs_command
 from parties.cli.commands.schema import schema_command
 from parties.cli.commands.serve import serve_command
 from parties.cli.commands.tune import tune_command
-from parties.cli.commands.unlearn import unlearn_app
+from parties.cli.commands.unlearn.app import unlearn_app
 from parties.cli.console import Console, prepare_output
 from parties.cli.options import (
     BeginOption,
