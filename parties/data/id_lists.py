@@ -210,9 +210,10 @@ def _decoded(path: Path, encoding: Encoding) -> str:
         return content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        hint = "save the file as UTF-8"
-        hint += ", or give --encoding cp1252" if encoding == "utf-8" else ""
-        raise DataError(f"{path}: line {line} is not {encoding.upper()} text", hint) from None
+        more = ", or give --encoding cp1252 to a request to forget" if encoding == "utf-8" else ""
+        raise DataError(
+            f"{path}: line {line} is not {encoding.upper()} text", f"save the file as UTF-8{more}"
+        ) from None
 
 
 def table_records(path: Path, text: str, columns: Sequence[str]) -> list[Record] | None:
@@ -230,11 +231,9 @@ def table_records(path: Path, text: str, columns: Sequence[str]) -> list[Record]
     Raises:
         DataError: a line is not valid CSV.
     """
-    wanted = [column.strip().casefold() for column in columns]
-    for delimiter in DELIMITERS if wanted else ():
-        names = [cell.strip().casefold() for cell in _cells(_first_line(text), delimiter)]
-        if all(names.count(name) == 1 for name in wanted):
-            places = [names.index(name) for name in wanted]
+    for delimiter in DELIMITERS if columns else ():
+        places = _places(_header(path, text, delimiter), columns)
+        if places:
             rows = _rows(path, text, delimiter)
             next(rows)
             return [
@@ -242,6 +241,26 @@ def table_records(path: Path, text: str, columns: Sequence[str]) -> list[Record]
                 for number, cells in rows
             ]
     return None
+
+
+def _places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """Return the places of the columns in a header; empty if one is absent or ambiguous.
+
+    Capital letters count only where they tell two columns apart.
+    """
+    for form in (str.strip, lambda name: name.strip().casefold()):
+        found, wanted = [*map(form, names)], [*map(form, columns)]
+        if all(found.count(name) == 1 for name in wanted):
+            return [found.index(name) for name in wanted]
+    return []
+
+
+def _header(path: Path, text: str, delimiter: str) -> list[str]:
+    """Return the cells of the first record; quotes may hold a line break."""
+    try:
+        return next(_rows(path, text, delimiter), (0, list[str]()))[1]
+    except DataError:  # of another delimiter, or a list without a header
+        return _cells(_first_line(text), delimiter)
 
 
 def _first_line(text: str) -> str:

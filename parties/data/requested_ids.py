@@ -87,6 +87,8 @@ def all_ids(holding: Holding, columns: Sequence[str]) -> RequestedIds:
 
 
 def _normal(parts: Sequence[str], width: int, where: str) -> bytes:
+    if not parts:
+        raise DataError(f"{where} has no ID", "write a cell for each ID column on every line")
     if len(parts) != width:
         raise DataError(
             f"{where} has {len(parts)} ID columns; expected {width}",

@@ -30,6 +30,7 @@ from parties.python.frames import (
     ids_of_labels,
     labels_in_order,
     named_frame,
+    refuse_uncertain_ids,
     weights_in_order,
     without_ids,
     write_frames,
@@ -232,6 +233,8 @@ class _SplitEstimator:
         """Return the features of each party, with texts as names and IDs, and ``y``."""
         if by_party(X):
             frames = {name: named_frame(name, frame) for name, frame in X.items()}
+            for name, frame in X.items():  # their IDs are matched
+                refuse_uncertain_ids(f"the data frame of {name}", frame.index)
             if fits:
                 self.n_features_in_ = sum(frame.shape[1] for frame in frames.values())
             return frames, y

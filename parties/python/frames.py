@@ -28,16 +28,14 @@ def named_frame(party: str, frame: pd.DataFrame) -> pd.DataFrame:
     """Return a data frame [rows, columns] with texts as names of columns and as IDs.
 
     Raises:
-        DataError: it is no data frame, has repeated IDs or columns, an absent ID, or binary
-            fractions as IDs.
+        DataError: it is no data frame, or has repeated IDs or columns.
     """
     if not isinstance(frame, pd.DataFrame):
         raise DataError(
             f"the features of {party} are no data frame, but of the type {type(frame).__name__}",
             "give a pandas data frame whose index has the IDs",
         )
-    ids = _id_index(f"the data frame of {party}", frame.index)
-    found = frame.set_axis(frame.columns.map(str), axis=1).set_axis(ids, axis=0)
+    found = frame.set_axis(frame.columns.map(str), axis=1).set_axis(frame.index.map(str), axis=0)
     for kind, index in (("ID", found.index), ("column", found.columns)):
         if repeated := int(index.duplicated().sum()):
             raise DataError(
@@ -47,22 +45,29 @@ def named_frame(party: str, frame: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def _id_index(what: str, index: pd.Index) -> pd.Index:
-    """Return an index of IDs as texts.
+def refuse_uncertain_ids(what: str, index: pd.Index) -> None:
+    """Refuse an index of which another one may write the same IDs in another way.
 
     Raises:
-        DataError: an ID is absent, or the IDs are binary fractions.
+        DataError: an ID, or a part of one, is absent or a binary fraction.
     """
-    if absent := int(np.count_nonzero(index.isna())):
-        raise DataError(
-            f"the index of {what} has {absent} absent IDs", "give each row an ID, or remove the row"
-        )
-    if pd.api.types.is_float_dtype(index.dtype):
-        raise DataError(
-            f"the index of {what} has binary fractions as IDs, such as 1.0 for 1",
-            "convert the index to whole numbers or texts",
-        )
-    return index.map(str)
+    for number in range(index.nlevels):
+        part = index.get_level_values(number)
+        if absent := int(np.count_nonzero(part.isna())):
+            raise DataError(
+                f"the index of {what} has {absent} absent IDs",
+                "give each row an ID, or remove the row",
+            )
+        if any(_is_fraction(each) for each in part):
+            raise DataError(
+                f"the index of {what} has binary fractions as IDs, such as 1.0 for 1",
+                "convert the index to whole numbers or texts",
+            )
+
+
+def _is_fraction(value: Any) -> bool:
+    """Return whether a value is a number of a type with binary fractions, also 1.0."""
+    return isinstance(value, Real) and not isinstance(value, Integral)
 
 
 def categorical_columns(party: str, frame: pd.DataFrame) -> dict[str, bool]:
@@ -94,8 +99,7 @@ def _is_numeric(column: pd.Series) -> bool:
 
 def _category(value: Any) -> str:
     """Return a category as text; 1.0 is 1, because an absent value turns whole numbers into it."""
-    fraction = isinstance(value, Real) and not isinstance(value, Integral)
-    return str(int(value)) if fraction and float(value).is_integer() else str(value)
+    return str(int(value)) if _is_fraction(value) and float(value).is_integer() else str(value)
 
 
 def write_frames(
@@ -165,7 +169,8 @@ def ids_of_labels(y: Any) -> pd.Index:
     """
     y = _one_column(y)
     if isinstance(y, pd.Series):
-        return _id_index("the labels", y.index)
+        refuse_uncertain_ids("the labels", y.index)
+        return y.index.map(str)
     raise DataError(
         "the active party has labels alone, but the labels have no IDs",
         "give the labels as a pandas series whose index has the IDs",
@@ -217,14 +222,16 @@ def _in_order(values: Any, ids: pd.Index) -> Any:
     """Return values [rows] in the order of these IDs; only a series has IDs.
 
     Raises:
-        DataError: a series has some of the IDs, but not all, or an ID that is absent or a binary
-            fraction.
+        DataError: a series has some of the IDs, but not all, or with them one that is absent or a
+            binary fraction.
     """
     values = _one_column(values)
     if not isinstance(values, pd.Series):
         return values
-    known = values.set_axis(_id_index("a series", values.index))
+    known = values.set_axis(values.index.map(str))
     lacking = len(set(ids) - set(known.index))
+    if not lacking or set(ids) & {_category(each) for each in values.index}:
+        refuse_uncertain_ids("a series", values.index)
     if 0 < lacking < len(ids):
         raise DataError(
             f"a series has no value for {lacking} of {len(ids)} rows",

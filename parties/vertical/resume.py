@@ -1,6 +1,7 @@
 """Start of a vertical run: resume the newest common checkpoint, or align the rows."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from hmac import compare_digest
 from shutil import rmtree
@@ -50,12 +51,14 @@ def party_checkpoints(party: VerticalParty) -> Checkpoints:
 
 def _declared(party: VerticalParty) -> str:
     """A digest of the preprocessing that the party declares; empty if it is fitted on rows."""
-    declared = party.settings.data.model_dump(include={"ranges", "vocabulary"})
-    path = party.settings.statistics
-    external = path.read_bytes() if path is not None and path.is_file() else b""
-    if not any(declared.values()) and not external:
-        return ""
-    return f" with {sha256(repr(declared).encode() + external).hexdigest()}"
+    used = b""
+    if party.agreement.preprocessing == "declared":
+        declared = party.settings.data.model_dump(include={"ranges", "vocabulary"})
+        used = repr(declared).encode()
+    elif party.settings.statistics is not None:
+        with suppress(OSError):  # a file that cannot be read is refused where it is used
+            used = party.settings.statistics.read_bytes()
+    return f" with {sha256(used).hexdigest()}" if used else ""
 
 
 def prepare_start(party: VerticalParty, begin: Begin) -> None:

@@ -318,7 +318,10 @@ class _Collector:
         self._refuse_no_numbers(sheet, faults)
         if empty.count:
             where = describe_rows(sheet.file, sheet.unit, empty.first, empty.count)
-            raise DataError(f"found no ID in {where}", "give each row an ID, or remove the row")
+            marks = ", also where it is a text of the key missing" if self._data.missing else ""
+            raise DataError(
+                f"found no ID in {where}{marks}", "give each row an ID, or remove the row"
+            )
         _refuse_bad_times(sheet, *times)
         self._files.append((sheet.file, self._rows - before))
 
@@ -363,10 +366,12 @@ class _Collector:
         self._numbers.append(chunk.numbers)
 
     def _present(self, texts: list[str]) -> list[str]:
-        """Return texts with the marks of absent values as empty texts."""
-        if not self._data.missing:
-            return texts
-        return ["" if text.strip() in self._absent else text for text in texts]
+        """Return texts of IDs with the marks of absent values as empty texts.
+
+        A mark that is a number, such as 999, may be an ID, so it is no mark here.
+        """
+        marks = {mark for mark in self._data.missing if is_text(mark)}
+        return ["" if text.strip() in marks else text for text in texts] if marks else texts
 
     def _add_features(self, chunk: Chunk, faults: dict[int, tuple[set[str], _Tally]]) -> None:
         numeric = chunk.numeric

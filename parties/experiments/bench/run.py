@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,9 +73,7 @@ def run_bench(bench: Bench, request: BenchRequest, output: ConsoleOutput) -> Non
     pages = request.docs / bench.pages.folder
     wanted, stored = bench.runs(request.scope), read_cache(pages)
     if not wanted:
-        raise UsageProblem(
-            "no experiment of these tables runs without a GPU", "add --gpu, or choose other tables"
-        )
+        raise _empty(bench, request.scope)
     place = RunPlace(request.out, request.data, request.workers or _cores())
     if request.only_list:
         _show(wanted, place, stored, output)
@@ -93,6 +91,16 @@ def run_bench(bench: Bench, request: BenchRequest, output: ConsoleOutput) -> Non
             "run the same command to repeat them; each run's folder has its log",
             1,
         )
+
+
+def _empty(bench: Bench, scope: Scope) -> UsageProblem:
+    """Return why no run is selected."""
+    if bench.runs(replace(scope, gpu=True)):
+        problem = "no experiment of these tables runs without a GPU"
+        return UsageProblem(problem, "add --gpu, or choose other tables")
+    return UsageProblem(
+        "no experiment of --only is for the tables of --tables", "remove one of the two options"
+    )
 
 
 def _refuse_unknown_names(bench: Bench, scope: Scope) -> None:

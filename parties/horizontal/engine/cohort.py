@@ -30,12 +30,16 @@ class AbsentClientError(PolicyError):
     """Clients do not reply, and an order or a round needs them; it can succeed when they return."""
 
     @classmethod
-    def of(cls, problem: str, members: Iterable[object], replied: Container[object]) -> Self:
-        """Return the error that names the ``members`` that are not among ``replied``."""
+    def of(
+        cls, problem: str, members: Iterable[object], replied: Container[object], other: str = ""
+    ) -> Self:
+        """Return the error that names the ``members`` that are not among ``replied``.
+
+        ``other`` says what helps besides starting them.
+        """
         missing = [str(each) for each in members if each not in replied]
         return cls(
-            f"{problem}; missing: {', '.join(missing[:10])}",
-            "start the missing clients, or lower training.quorum",
+            f"{problem}; missing: {', '.join(missing[:10])}", f"start the missing clients{other}"
         )
 
 
@@ -281,7 +285,9 @@ def _absent(members: Sequence[Member], seen: set[Member], quorum: float) -> tupl
     """
     if not seen or len(seen) < quorum_count(quorum, len(members)):
         problem = f"only {len(seen)} of {len(members)} clients replied, fewer than the quorum"
-        raise AbsentClientError.of(f"{problem} requires", members, seen)
+        raise AbsentClientError.of(
+            f"{problem} requires", members, seen, ", or lower training.quorum"
+        )
     return tuple(each for each in members if each not in seen)
 
 

@@ -98,8 +98,9 @@ class EncryptedSumHub(SumHub):
                     f"{len(holders)} clients of an encrypted sum are key holders; expected at "
                     f"least {DECRYPTING_HOLDERS}"
                 )
-                if len(names) < len(members):
-                    raise AbsentClientError.of(problem, members, names)
+                wanted = select_key_holders(self._key_holders, members)
+                if len(wanted) >= DECRYPTING_HOLDERS:
+                    raise AbsentClientError.of(problem, wanted, names)
                 raise PolicyError(problem, "name more clients in aggregation.key_holders")
             start = self._new_sum(names, threshold)
             keys = self._ask(names, start, vfl_pb2.SealingKey)

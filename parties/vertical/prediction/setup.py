@@ -158,13 +158,13 @@ def prediction_inputs(party: VerticalParty, trained: TrainedNetwork, rows: Index
     """Features of ``rows``, [rows], with shape [rows, ...]; None without feature columns."""
     if trained.fitted is None:
         return None
+    values = np.asarray(trained.fitted.transform(party.holding, rows))
     for column, (unknown, present) in trained.fitted.unknown_texts(party.holding, rows).items():
         party.progress.warn(
             f"column {column!r}: {unknown} of {present} texts are no category of the training, and "
             "are predicted without this column's value; compare how the data writes them, such as "
             "1 and 1.0"
         )
-    values = np.asarray(trained.fitted.transform(party.holding, rows))
     return torch.from_numpy(values).to(DTYPES[party.agreement.dtype])
 
 

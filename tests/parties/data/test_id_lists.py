@@ -140,3 +140,14 @@ def test_empty_list_is_named(tmp_path: Path, text: str, columns: tuple[str, ...]
     path.write_text(text)
     with pytest.raises(DataError, match=r"list\.csv is empty"):
         read_id_list(path, columns)
+
+
+def test_capital_letters_of_a_header_count_where_they_tell_two_columns_apart(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "ids.csv"
+    for text in ("id,ID,town\n1,8,x\n2,9,y\n", '"to\nwn",ID,id\nx,8,1\ny,9,2\n'):
+        path.write_text(text)
+        assert read_id_list(path, ("id",)).texts == ("1", "2")
+    path.write_text("Id,town\n1,x\n")
+    assert read_id_list(path, ("ID",)).texts == ("1",)

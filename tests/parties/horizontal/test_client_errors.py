@@ -1,11 +1,15 @@
 """Errors of a client reach the server, and clients end when the run cannot start or continue."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 import torch
+from clients import CLIENTS
 from five_clients import (
     CONFIG,
     LOCAL_TASK,
@@ -18,6 +22,7 @@ from five_clients import (
 )
 
 from configs.horizontal import HorizontalConfig
+from parties.common.errors import exit_code
 from parties.horizontal.admission import Admission
 from parties.horizontal.client import run_client
 from parties.horizontal.engine.cohort import Member
@@ -25,6 +30,7 @@ from parties.horizontal.local.local_task import LocalTask, LocalUpdate, Slots
 from parties.horizontal.local.network_client import NetworkClientTask
 from parties.horizontal.local.networks import initial_parameters
 from parties.horizontal.local.rows import RowKind
+from parties.horizontal.server import run_server
 from parties.session.memory_port import MemoryPort
 from parties.session.reconnect import MAX_FRUITLESS_LOSSES
 from parties.session.setup import StartOptions
@@ -90,6 +96,39 @@ def test_admitted_client_is_notified_that_admission_failed(tmp_path: Path) -> No
             Admission(party_of(wards, "server", []), port).open()
         with pytest.raises(Aborted, match="did not join within 1 s"):
             client.result(5)
+
+
+def test_a_training_without_a_client_that_it_needs_ends_as_an_absence(tmp_path: Path) -> None:
+    """Exit code 6: the unit starts every party again, and the other clients hear of an absence."""
+    text = CONFIG.replace("quorum = 0.5", "quorum = 1.0")
+    text = text.replace("rejoin_seconds = 2.0", "rejoin_seconds = 0.5")
+    wards, port, lines, ended = prepare(tmp_path, text), MemoryPort(), list[Line](), Event()
+
+    def dial(name: str) -> Line:
+        if ended.is_set() or (name == "client-2" and lines):
+            raise LineBroken("the server has ended, or the client is killed")
+        line = port.connect(name)
+        if name == "client-2":
+            lines.append(BreakingLine(line, 3))
+            return lines[-1]
+        return line
+
+    with ThreadPoolExecutor(5) as pool:
+        clients = {
+            name: pool.submit(run_client, party_of(wards, name, []), partial(dial, name))
+            for name in CLIENTS
+        }
+        with pytest.raises(PeerSilent, match=r"replied.*missing: client-2") as absence:
+            run_server(party_of(wards, "server", []), port, lambda _: None)
+        ended.set()
+        with suppress(PeerSilent):  # no client is waiting any more
+            while True:
+                port.accept(0.5).cut()
+        assert exit_code(absence.value) == 6
+        for each in clients.values():
+            error = each.exception(20)
+            assert isinstance(error, Exception)
+            assert exit_code(error) == 6
 
 
 def test_client_ends_after_repeated_losses_without_progress(ready: Ready) -> None:

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parties.horizontal.local.local_task import LocalUpdate
 from parties.horizontal.secure.masking.client import MaskingClient, MaskingError, RevealedShares
 from parties.horizontal.secure.masking.fixed_point import (
     FixedPointOverflow,
@@ -20,6 +22,7 @@ from parties.horizontal.secure.masking.fixed_point import (
 )
 from parties.horizontal.secure.masking.pair_keys import public_key_of
 from parties.horizontal.secure.masking.server import MaskingServer
+from parties.horizontal.secure.sums import hidden_update
 
 BITS, CONTEXT = 32, b"session 1, round 7"
 
@@ -189,3 +192,9 @@ def test_fixed_point_by_hand() -> None:
 def test_keystream_depends_on_its_key() -> None:
     assert (mask_keystream(b"k" * 16, 5) == mask_keystream(b"k" * 16, 9)[:5]).all()
     assert (mask_keystream(b"k" * 16, 5) != mask_keystream(b"l" * 16, 5)).all()
+
+
+def test_a_sum_hides_what_tells_the_number_of_rows() -> None:
+    update = LocalUpdate(torch.zeros(3), rows=1234, loss=0.5, steps=77, tokens=9)
+    hidden = hidden_update(update, 0.0)
+    assert (hidden.rows, hidden.loss, hidden.steps, hidden.tokens) == (0, 0.0, 0, 0)

@@ -14,6 +14,7 @@ from parties.python.frames import (
     categorical_columns,
     labels_in_order,
     named_frame,
+    refuse_uncertain_ids,
     weights_in_order,
     write_frames,
 )
@@ -31,21 +32,36 @@ def written(folder: Path, frame: pd.DataFrame) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        (["a", None, "c"], "the index of the data frame of shop has 1 absent IDs"),
-        ([1.0, 2.0, 3.0], "has binary fractions as IDs"),
-        ([1, 2, np.nan], "has 1 absent IDs"),
+        (pd.Index(["a", None, "c"]), "the index of shop has 1 absent IDs"),
+        (pd.Index([1.0, 2.0, 3.0]), "has binary fractions as IDs"),
+        (pd.Index([1, 2.0, "c"], dtype=object), "has binary fractions as IDs"),
+        (pd.CategoricalIndex([1.0, 2.0]), "has binary fractions as IDs"),
+        (pd.Index([1, 2, np.nan]), "has 1 absent IDs"),
+        (pd.MultiIndex.from_tuples([("a", 1), ("b", None)]), "has 1 absent IDs"),
     ],
 )
-def test_an_index_that_may_mean_other_rows_is_refused(index: list[Any], message: str) -> None:
-    frame = pd.DataFrame({"x": [1, 2, 3]}, index=index)
+def test_an_index_that_may_mean_other_rows_is_refused(index: pd.Index, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        named_frame("shop", frame)
+        refuse_uncertain_ids("shop", index)
 
 
-def test_ids_of_labels_are_checked_as_those_of_features() -> None:
-    for series in (pd.Series([0, 1, 0], ["a", None, "c"]), pd.Series([0, 1, 0], [1.0, 2.0, 3.0])):
+def test_other_indices_are_ids() -> None:
+    for index in (
+        pd.Index([], dtype=float), pd.Index([1, 2]), pd.Index([True, "x"], dtype=object),
+        pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["x", "x"]),
+    ):  # fmt: skip
+        refuse_uncertain_ids("shop", index)
+
+
+def test_ids_of_labels_are_checked_where_they_are_matched() -> None:
+    whole = pd.Index(["1", "2", "3"])
+    for series in (
+        pd.Series([0, 1, 0], [1.0, 2.0, 3.0]),
+        pd.Series([0, 1, 0, 1], ["1", "2", "3", None]),
+    ):
         with pytest.raises(DataError, match="the index of a series has"):
-            labels_in_order(series, IDS)
+            labels_in_order(series, whole)
+    assert [*labels_in_order(pd.Series([3, 4, 5], [0.5, np.nan, 2.5]), IDS)] == [3, 4, 5]
 
 
 @pytest.mark.parametrize("read", [labels_in_order, weights_in_order])

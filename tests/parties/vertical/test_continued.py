@@ -517,14 +517,19 @@ def test_an_unfinished_training_with_other_ranges_is_not_taken_up(
         kind="csv", path=Path("a.csv"), ranges={"x": (0, 10)}, vocabulary={"town": ("a", "b")}
     )
     turned = declared.model_copy(update={"vocabulary": {"town": ("b", "a")}})
+    wider = declared.model_copy(update={"ranges": {"x": (0, 100)}})
     statistics = tmp_path / "statistics.json"
+    agreed = party.agreement.model_copy(update={"preprocessing": "declared"})
     found = [plain]
-    for change, content in (
-        ({"data": declared}, ""), ({"data": turned}, ""),
-        ({"statistics": statistics}, "{}"), ({"statistics": statistics}, "[]"),
-    ):  # fmt: skip
+    for data in (declared, turned, wider):
+        settings = party.settings.model_copy(update={"data": data})
+        other = replace(party, settings=settings, agreement=agreed)
+        found.append(party_checkpoints(other).data)
+        unused = party_checkpoints(replace(party, settings=settings)).data
+        assert unused == plain
+    for content in ("{}", "[]"):
         statistics.write_text(content)
-        settings = party.settings.model_copy(update=change)
+        settings = party.settings.model_copy(update={"statistics": statistics})
         found.append(party_checkpoints(replace(party, settings=settings)).data)
     assert len({*found}) == len(found)
 

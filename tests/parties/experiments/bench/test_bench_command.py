@@ -55,6 +55,10 @@ def test_tables_that_need_a_gpu_are_refused_without_one(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "no experiment of these tables runs without a GPU" in " ".join(result.output.split())
     assert not (tmp_path / "docs").exists()
+    words = ["bench", "fedora", "--tables", "VII", "--only", "Income, m=2, n=25 %", "--gpu"]
+    result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "out"), "--list"])
+    assert result.exit_code == 2
+    assert "no experiment of --only is for the tables" in " ".join(result.output.split())
 
 
 def test_an_output_folder_inside_the_data_is_refused(tmp_path: Path) -> None:

@@ -176,6 +176,9 @@ def test_ids_are_read_from_a_table_or_from_lines(tmp_path: Path) -> None:
 
 
 def test_a_line_with_an_empty_part_of_an_id_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ids.csv").write_text("town,id\nx,1\ny\n")
+    with pytest.raises(DataError, match="line 3 has no ID"):
+        read_ids(tmp_path / "ids.csv", ("id",))
     (tmp_path / "ids.txt").write_text("a\t1\nb\t \n")
     with pytest.raises(DataError, match="line 2 contains no valid ID"):
         read_ids(tmp_path / "ids.txt", ("name", "id"))
