@@ -98,7 +98,6 @@ HEADLINES = (
     "shadow_mia_auc",
     "js_forgotten",
     "rms_forgotten",
-    "energy_p",
     "backdoor_excess",
     "canary_auc",
 )

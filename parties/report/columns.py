@@ -29,6 +29,9 @@ class Column:
     unit: Unit = Unit.SHARE  # unit of the metric
     digits: int = 2  # number of decimals of a plain number
     forgets: bool = False  # whether the metric measures forgetting (true) or utility (false)
+    # Whether the value is a distance of a model from the Retrains, in any unit: a smaller one is
+    # never worse, and a Retrain's own is its distance from the others.
+    distance: bool = False
 
     def value(self, method: MethodRecord) -> float | None:
         """Return the value of a model; None if it was not measured."""
@@ -79,7 +82,7 @@ def _attack(name: str, title: str, short: str) -> Column:
 
 def _ratio(rows: str, title: str, short: str, *, forgets: bool = False) -> Column:
     group, source = "JS ratio to Retrain", ("divergence", rows)
-    return Column(group, title, source, short, Unit.RATIO, forgets=forgets)
+    return Column(group, title, source, short, Unit.RATIO, forgets=forgets, distance=True)
 
 
 TEST_ACCURACY = _accuracy("test", "test rows", "test\nacc.")
@@ -179,6 +182,10 @@ def _number(group: str, title: str, figure: str, digits: int, short: str = "") -
     return Column(group, title, ("figure", figure), short, Unit.NUMBER, digits)
 
 
+def _apart(title: str, figure: str, short: str = "") -> Column:
+    return replace(_forgets(title, figure, short, digits=2), distance=True)
+
+
 CLIENT_ACCURACY = _stays("test accuracy", "client_accuracy", "test\nacc.")
 MEMBERSHIP_AUC = _forgets("membership AUC", "membership_auc", "AUC", digits=2)
 FEDERATED_COLUMNS = (
@@ -189,9 +196,9 @@ FEDERATED_COLUMNS = (
     _forgets("probability of forgotten texts", "text_probability", "p\nforgot."),
     _forgets("forgotten texts reproduced verbatim", "text_verbatim"),
     _forgets("truth ratio (FTR)", "forget_truth_ratio", "FTR", digits=2),
-    _forgets("KS to Retrain", "forget_distance", "KS", digits=2),
+    _apart("KS to Retrain", "forget_distance", "KS"),
     _number("Forgotten rows", "forget quality, log10 p", "forget_quality", 1),
-    _forgets("KS to Retrain, geometric truth ratio", "geometric_forget_distance", digits=2),
+    _apart("KS to Retrain, geometric truth ratio", "geometric_forget_distance"),
     _number(
         "Forgotten rows",
         "forget quality, geometric truth ratio, log10 p",
@@ -205,7 +212,7 @@ FEDERATED_COLUMNS = (
     _forgets("knowledge of forgotten texts", "forget_knowledge"),
     _number("Forgotten rows", "PrivLeak", "privacy_leak", 1),
     MEMBERSHIP_AUC,
-    _forgets("distance to Retrain", "odds_to_retrain", "dist.", digits=2),
+    _apart("distance to Retrain", "odds_to_retrain", "dist."),
     CLIENT_ACCURACY,
     _stays("test accuracy, worst client", "worst_client", "acc.\nworst"),
     _stays("training rows, whole model of that client", "by_client_retained"),

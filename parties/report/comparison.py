@@ -11,6 +11,7 @@ would have its value: of all further Retrain models, also of the paired one, 2.5
 
 from dataclasses import dataclass
 from enum import Enum
+from math import sqrt
 from statistics import fmean, stdev
 
 from parties.report.columns import (
@@ -19,6 +20,7 @@ from parties.report.columns import (
     Column,
     Unit,
     attack_column,
+    find_figure,
     is_vertical,
     membership_interval,
     proving_columns,
@@ -28,6 +30,9 @@ from parties.report.record import MethodRecord, Request
 from unlearning.audit.intervals import difference_margin, distance_spread, further_value_margin
 
 _ROUNDING = 1e-12  # a smaller standard deviation cannot be a unit
+# Rows by which a share of rows varies between Retrains even if all of them have the same: the
+# standard deviation of a Poisson number with the mean ½, which a share of 0 of n rows stands for.
+SMALLEST_SPREAD = sqrt(0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +40,13 @@ class Reference:
     """Mean and standard deviation of a metric over the Retrain models.
 
     ``spread``, the standard deviation over models, is None if there are too few Retrain models:
-    fewer than two, or for a ratio of distances fewer than three.
+    fewer than two, or for a distance from the Retrains fewer than three.
     """
 
     mean: float
     spread: float | None
     seeds: int
+    rows: int | None = None  # number of rows of which the metric is a share
 
     def in_spreads(self, value: float) -> float | None:
         """Return the gap of ``value`` in standard deviations; None without a deviation."""
@@ -51,7 +57,23 @@ class Reference:
     @property
     def margin(self) -> float | None:
         """How far a further Retrain may lie from the mean; None without a deviation."""
-        return None if self.spread is None else further_value_margin(self.spread, self.seeds)
+        spread = self.judged_spread
+        return None if spread is None else further_value_margin(spread, self.seeds)
+
+    @property
+    def judged_spread(self) -> float | None:
+        """The standard deviation by which other models are judged.
+
+        That of a share of rows is at least what the rows can show, so that one row decides nothing.
+        """
+        if self.spread is None:
+            return None
+        return max(self.spread, SMALLEST_SPREAD / self.rows if self.rows else 0.0)
+
+    @property
+    def judges(self) -> bool:
+        """Whether a model can be judged: the Retrains differ, or the rows say by how much."""
+        return self.judged_spread is not None and self.judged_spread > _ROUNDING
 
 
 class ComparisonResult(Enum):
@@ -101,17 +123,29 @@ def ordered_methods(request: Request) -> list[MethodRecord]:
 def retrain_reference(request: Request, column: Column) -> Reference | None:
     """Return a metric's mean and spread over the Retrain models; None if no model has a value.
 
-    A Retrain's ratio of distances is measured to the other Retrains, so the ratios of the Retrains
-    vary less than the ratio of a further Retrain; the spread of a ratio is corrected for this.
+    A Retrain's distance is measured to the other Retrains, so the distances of the Retrains vary
+    less than the distance of a further Retrain; the spread of a distance is corrected for this.
     """
     values = _at_retrains(request, column)
     if not values:
         return None
-    if column.unit is Unit.RATIO:
+    if column.distance:
         spread = distance_spread(values)
     else:
         spread = stdev(values) if len(values) > 1 else None
-    return Reference(fmean(values), spread, len(values))
+    return Reference(fmean(values), spread, len(values), _rows_of_share(request, column))
+
+
+def _rows_of_share(request: Request, column: Column) -> int | None:
+    """Return the number of rows of which a column shows a share; None if it shows none."""
+    part, name = column.source
+    if column.unit is not Unit.SHARE or not column.forgets:  # utility may be a mean over clients
+        return None
+    if part == "accuracy":
+        count = getattr(request.rows, name, None)
+        return count if isinstance(count, int) else None
+    figures = (find_figure(each, name) for each in request.methods)
+    return max((each.n for each in figures if each is not None), default=None)
 
 
 def largest_ratio(request: Request) -> float | None:
@@ -172,15 +206,16 @@ def original_meets(request: Request, column: Column) -> bool | None:
     """Return whether a metric of the original model is near the Retrain models; None if unknown.
 
     The metric is near if it lies in the interval in which a further Retrain model would lie; a
-    ratio has no lower limit. In the vertical mode, a score of the membership attack is also near if
-    the confidence interval of the original model's AUC contains the mean AUC of the Retrain models.
+    distance has no lower limit. In the vertical mode, a score of the membership attack is also
+    near if the confidence interval of the original model's AUC contains the mean AUC of the
+    Retrain models.
     """
     before = method_value(request, ORIGINAL, column)
     at_retrain = retrain_reference(request, column)
     if before is None or at_retrain is None or at_retrain.margin is None:
         return None
     gap = before - at_retrain.mean
-    near = (gap if column.unit is Unit.RATIO else abs(gap)) <= at_retrain.margin
+    near = (gap if column.distance else abs(gap)) <= at_retrain.margin
     attacks = column.source[0] == "membership" or column is LOSS_AUC
     return near or (attacks and _interval_contains_retrain(request))
 

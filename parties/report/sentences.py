@@ -87,7 +87,7 @@ def proof_text(request: Request, column: Column) -> str:
     if is_correction(request) and attacks_membership(column):
         return "no: the rows stay in the training"
     if met is None:
-        needed = "three" if column.unit is Unit.RATIO else "two"
+        needed = "three" if column.distance else "two"
         return f"unknown: needs the original and {needed} Retrains"
     return (
         "no: the original is within the interval of a Retrain"

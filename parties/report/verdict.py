@@ -95,19 +95,19 @@ class ForgettingFigure:
 
         The difference must be larger than that of two Retrains would be.
         """
-        clearly = difference_margin(self.reference.spread or 0.0, self.reference.seeds)
+        clearly = difference_margin(self.reference.judged_spread or 0.0, self.reference.seeds)
         return self._distance(self.before) - self._distance(self.after) > clearly
 
     def _distance(self, value: float) -> float:
         gap = value - self.reference.mean
-        return gap if self.column.unit is Unit.RATIO else abs(gap)
+        return gap if self.column.distance else abs(gap)
 
     @property
     def sentence(self) -> str:
         """Name and values of the figure, with the 95 % interval of a further Retrain."""
         text, mean = self.column.text, self.reference.mean
-        if self.column.unit is Unit.RATIO:
-            limits = f"at most {format_ratio(mean + self.margin)}"
+        if self.column.distance:
+            limits = f"at most {text(mean + self.margin)}"
         else:
             low, high = mean - self.margin, mean + self.margin
             if self.column.unit is Unit.SHARE:
@@ -140,13 +140,21 @@ def request_verdict(request: Request) -> Verdict:
     evidence = [each.sentence for each in _ordered(figures)]
     if result is ComparisonResult.UNINFORMATIVE and is_vertical(request):
         evidence.append(_ratio_sentence(request))
+    if len(figures) > 1 and not all(each.within for each in figures):
+        evidence.append(
+            f"{len(figures)} figures were compared. Of models that never had the rows, up to one "
+            "in twenty lies outside of each interval."
+        )
     if attack := attack_sentence(request):
         evidence.append(attack)
     return Verdict(result, _headline(request, result, figures), evidence, _meaning(request, result))
 
 
 def forgetting_figures(request: Request) -> list[ForgettingFigure]:
-    """Return the figures that can show forgetting and that the delivered model has."""
+    """Return the figures that can show forgetting and that the delivered model has.
+
+    A figure that is equal at all Retrains judges nothing, unless it is a share of rows.
+    """
     found = []
     for column in proving_columns(request):
         before = method_value(request, ORIGINAL, column)
@@ -159,7 +167,9 @@ def forgetting_figures(request: Request) -> list[ForgettingFigure]:
         ):
             continue
         margin = reference.margin
-        if margin is not None and original_meets(request, column) is False:
+        if margin is None or not reference.judges:
+            continue
+        if original_meets(request, column) is False:
             found.append(ForgettingFigure(column, before, after, reference, margin))
     return found
 

@@ -16,9 +16,8 @@ from parties.report.pages.write import write_pages
 from parties.report.record import MethodRecord, Request, run_record
 
 _FOLDER = "comparisons"  # folder of the server, with a folder for each receipt
-# The mean distance of a model's scores of the forgotten rows from those of the Retrains. A ratio:
-# it is compared with the distances of the Retrains from each other.
-_DISTANCE = Column("", "", ("figure", "odds_to_retrain"), unit=Unit.RATIO)
+# The mean distance of a model's scores of the forgotten rows from those of the Retrains.
+_DISTANCE = Column("", "", ("figure", "odds_to_retrain"), unit=Unit.NUMBER, distance=True)
 
 
 def retrain_figures(request: Request) -> dict[str, str]:

@@ -268,3 +268,52 @@ def test_clients_without_such_rows_have_nothing_to_forget() -> None:
     metrics = horizontal()
     metrics["requests"][0]["members"]["leaving"] = []
     assert verdict(metrics).headline.startswith("Nothing to forget")
+
+
+def with_trigger(before: float, after: float, retrain: float, rows: int = 1000) -> dict[str, Any]:
+    """The horizontal record with these trigger rates on ``rows`` rows; all Retrains have one."""
+    metrics = horizontal()
+    request = metrics["requests"][0]
+    for each in request["methods"]:
+        value = retrain if "retrain" in each["name"] else before
+        for found in each["figures"]:
+            if found["name"] in ("planted", "stamped"):
+                found |= {"value": after if each["name"] == request["chosen"] else value, "n": rows}
+    return metrics
+
+
+@pytest.mark.parametrize(("after", "within"), [(0.0, True), (0.001, True), (0.02, False)])
+def test_one_row_of_a_share_that_all_retrains_have_equal_decides_nothing(
+    after: float, within: bool
+) -> None:
+    figures = forgetting_figures(request_of(with_trigger(0.9, after, 0.0)))
+    (found,) = [each for each in figures if each.column.source[1] == "planted"]
+    assert found.within is within
+
+
+def test_a_model_that_one_row_tells_from_the_retrains_cannot_show_forgetting() -> None:
+    figures = forgetting_figures(request_of(with_trigger(0.001, 0.0, 0.0)))
+    assert "planted" not in [each.column.source[1] for each in figures]
+
+
+def test_a_distance_from_the_retrains_has_no_lower_limit_and_needs_three_of_them() -> None:
+    """A Retrain is measured against the others, so a further one varies more than they do."""
+    metrics = horizontal()
+    request = metrics["requests"][0]
+    retrains = iter((0.12, 0.14, 0.16))
+    for each in request["methods"]:
+        (found,) = [figure for figure in each["figures"] if figure["name"] == "odds_to_retrain"]
+        if "retrain" in each["name"]:
+            found["value"] = next(retrains)
+        else:
+            found["value"] = 0.01 if each["name"] == request["chosen"] else 0.9
+    figures = forgetting_figures(request_of(metrics))
+    (found,) = [each for each in figures if each.column.source[1] == "odds_to_retrain"]
+    assert found.within
+    assert found.reference.spread == pytest.approx(0.04)  # twice that of three values
+    assert "inside the interval in which a further Retrain lies (at most 0.34)" in found.sentence
+
+
+def test_with_several_figures_chance_is_named() -> None:
+    text = " ".join(verdict(with_trigger(0.9, 0.5, 0.0)).evidence)
+    assert "figures were compared. Of models that never had the rows" in text
