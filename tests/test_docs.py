@@ -53,7 +53,7 @@ SIMULATION_KEYS = {"settings", "settings.client"}
 # Spans of the pages with the form of a key that are none.
 OTHER_NAMES = {
     "adult.test", "math.fsum", "run.unlearn", "vfl.simulate", "parties.bank",
-    "parties.shop", "party.env", "requests.sqlite",
+    "parties.shop", "party.env", "requests.sqlite", "master.cred",
 }  # fmt: skip
 # Options in the pages that belong to other programs.
 FOREIGN_OPTIONS = {

@@ -15,7 +15,7 @@ from one_process import one_process
 from parties.cli.modes import SCHEMAS
 from parties.session.simulation import SimulationPlan, simulate_processes
 from unlearning.audit.divergence import DistanceRatio
-from unlearning.audit.intervals import ConfidenceInterval
+from unlearning.audit.intervals import ConfidenceInterval, seed_interval
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "vertical"
 Report = Callable[[str], None]
@@ -133,19 +133,19 @@ def _interval(runs: Sequence[dict[str, Any]], name: str, part: str) -> Any:
     ratios = [
         DistanceRatio(each["js"], each["js"] / (each["ratio"] or math.inf)) for each in divergences
     ]
-    return _ratio_over_seeds(ratios, np.random.default_rng(0))
+    return _ratio_over_seeds(ratios)
 
 
-def _ratio_over_seeds(
-    ratios: Sequence[DistanceRatio], generator: np.random.Generator, resamples: int = 2000
-) -> ConfidenceInterval:
-    """Return the ratio of means over seeds; the interval resamples seeds."""
+def _ratio_over_seeds(ratios: Sequence[DistanceRatio]) -> ConfidenceInterval:
+    """Return the ratio of means over seeds, with Student's t for its first-order errors.
+
+    Resampled over a few seeds, a 95 % interval covers 83 % (five seeds) or 73 % (three).
+    """
     pairs = np.array([(ratio.to_retrain, ratio.between_retrains) for ratio in ratios])
-    drawn = generator.integers(len(pairs), size=(resamples, len(pairs)))
-    means = pairs[drawn].mean(axis=1)
-    low, high = np.quantile(means[:, 0] / means[:, 1], [0.025, 0.975])
     over, under = pairs.mean(axis=0)
-    return ConfidenceInterval(float(over / under), float(low), float(high), len(pairs))
+    value = float(over / under)
+    low, high = seed_interval(((pairs[:, 0] - value * pairs[:, 1]) / under).tolist())
+    return ConfidenceInterval(value, value + low, value + high, len(pairs))
 
 
 def _canary_ratio(runs: Sequence[dict[str, Any]], name: str) -> float:

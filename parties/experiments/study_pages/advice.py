@@ -153,13 +153,18 @@ def _row(place: PopulationSummary, name: str) -> MethodSummary | None:
 
 
 def _rival(name: str, places: Sequence[PopulationSummary]) -> str:
-    """A line about one method; empty if it leaks less nowhere, or loses too much accuracy."""
+    """A line about one method; empty if it leaks less nowhere, or loses too much accuracy.
+
+    Less means less before the correction, too, which depends on an estimate for each method.
+    """
     both = [(place, _row(place, FEDORA), _row(place, name)) for place in places]
     measured = [(place, own, other) for place, own, other in both if own and other]
     less = [
         (place, other)
         for place, own, other in measured
-        if _leak(other) < _leak(own) and other.gap.mean >= -LOSS
+        if _leak(other) < _leak(own)
+        and other.auc[U_LIRA].estimate < own.auc[U_LIRA].estimate
+        and other.gap.mean >= -LOSS
     ]
     if not less:
         return ""

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Final
 
 from parties.experiments.population.audit import U_LIRA
 from parties.experiments.population.plan import ORIGINAL, TRAINING
-from parties.experiments.population.summary import NULL, PopulationSummary
+from parties.experiments.population.summary import NULL, MethodSummary, PopulationSummary
 from parties.vertical.methods.fedora import ConstraintUse
 from unlearning.audit.intervals import seed_interval
 
@@ -60,13 +59,22 @@ def _checks_of(found: PopulationSummary) -> Iterator[StudyCheck]:
     names = {each.name for each in found.methods}
     if {FEDORA, DUAL_OFF, ORIGINAL.name} <= names:
         yield from _constraint_checks(found)
-    if {FEDORA, REDRAWN, ORIGINAL.name} <= names:
+    if {FEDORA, REDRAWN, ORIGINAL.name} <= names and shows_forgetting(found):
         left = min(_remaining(found, each) for each in (FEDORA, REDRAWN))
         title = f"{where}: {FEDORA}, the better start: part of the excess that remains"
         wanted = f"at most {REMAINING_BEST:.2f}"
         yield StudyCheck(title, left, "", wanted, left <= REMAINING_BEST)
     if {FEDORA, TEN} <= names:
         yield from _ten_checks(found)
+
+
+def shows_forgetting(found: PopulationSummary) -> bool:
+    """Return whether a population can show forgetting: its trained models leak more than Retrain.
+
+    Else the excess leak of the trained models, in which others are measured, is chance.
+    """
+    trained, null = (found.method(each).auc[U_LIRA] for each in (ORIGINAL.name, NULL))
+    return trained.low > 0.5 and trained.value > null.value
 
 
 def _remaining(found: PopulationSummary, name: str) -> float:
@@ -77,20 +85,9 @@ def _remaining(found: PopulationSummary, name: str) -> float:
 
 def _constraint_checks(found: PopulationSummary) -> Iterator[StudyCheck]:
     """What FedORA's constraint must show on a population."""
-    own, off = found.method(FEDORA), found.method(DUAL_OFF)
-    trained = found.method(ORIGINAL.name)
-    where, left = f"{found.name}: {FEDORA}", _remaining(found, FEDORA)
-    yield StudyCheck(f"{where}: part of the original's excess leak that remains", left, "",
-                     f"at most {REMAINING}", left <= REMAINING)  # fmt: skip
-    if own.leaks and len(own.leaks) == len(off.leaks):
-        lowered = [a - b for a, b in zip(off.leaks, own.leaks, strict=True)]
-        low, high = seed_interval(lowered)
-        part = fmean(lowered) / (fmean(trained.leaks) - 0.5)
-        yield StudyCheck(
-            f"{where}: leak that the dual removes, of the original's excess", part,
-            f"AUC lower by {low:.3f} to {high:.3f}", f"at least {REMOVED}, interval above 0",
-            part >= REMOVED and low > 0,
-        )  # fmt: skip
+    own, where = found.method(FEDORA), f"{found.name}: {FEDORA}"
+    if shows_forgetting(found):
+        yield from _leak_checks(found)
     yield StudyCheck(f"{where}: test accuracy minus Retrain's", own.gap.mean, "points",
                      f"at least -{LOSS:g}", own.gap.mean >= -LOSS)  # fmt: skip
     yield StudyCheck(f"{where}: rows that crossed, relative to Retrain", own.rows, "",
@@ -103,12 +100,36 @@ def _constraint_checks(found: PopulationSummary) -> Iterator[StudyCheck]:
     yield from _use_checks(where, own.constraint)
 
 
+def _leak_checks(found: PopulationSummary) -> Iterator[StudyCheck]:
+    """What FedORA and its dual leave of the leak of the trained models."""
+    own, off, trained = (found.method(each) for each in (FEDORA, DUAL_OFF, ORIGINAL.name))
+    where, left = f"{found.name}: {FEDORA}", _remaining(found, FEDORA)
+    yield StudyCheck(f"{where}: part of the original's excess leak that remains", left, "",
+                     f"at most {REMAINING}", left <= REMAINING)  # fmt: skip
+    if own.leaks and len(own.leaks) == len(off.leaks):
+        low, high = _difference(off, own)
+        part = off.auc[U_LIRA].value - own.auc[U_LIRA].value
+        part /= trained.auc[U_LIRA].value - 0.5
+        yield StudyCheck(
+            f"{where}: leak that the dual removes, of the original's excess", part,
+            f"AUC before the correction lower by {low:.3f} to {high:.3f}",
+            f"at least {REMOVED}, interval above 0", part >= REMOVED and low > 0,
+        )  # fmt: skip
+
+
+def _difference(one: MethodSummary, other: MethodSummary) -> tuple[float, float]:
+    """The 95 % interval over seeds of the difference of two leaks before their correction."""
+    return seed_interval([a - b for a, b in zip(one.leaks, other.leaks, strict=True)])
+
+
 def _ten_checks(found: PopulationSummary) -> Iterator[StudyCheck]:
     """Ten requests, one after another, against one request about the same rows."""
     ten, one, title = found.method(TEN), found.method(FEDORA), f"{found.name}: {TEN} against one"
     leak = ten.auc[U_LIRA].value - one.auc[U_LIRA].value
     gap = ten.gap.mean - one.gap.mean
-    yield StudyCheck(f"{title}, leak", leak, "", f"within {TEN_LEAK}", abs(leak) <= TEN_LEAK)
+    low, high = _difference(ten, one)
+    unit = f"before the correction {low:+.3f} to {high:+.3f}"
+    yield StudyCheck(f"{title}, leak", leak, unit, f"within {TEN_LEAK}", abs(leak) <= TEN_LEAK)
     yield StudyCheck(f"{title}, test accuracy", gap, "points", f"within {TEN_GAP}",
                      abs(gap) <= TEN_GAP)  # fmt: skip
 

@@ -33,7 +33,8 @@ def row(
     name: str, way: str, leak: float, rows: float, gap: float = 0.0, changed: float = 1.0
 ) -> MethodSummary:
     """A row of the record with these figures."""
-    auc = replace(DIGITS.method("fine-tune").auc[U_LIRA], value=leak, low=leak, high=leak)
+    fine_tune = DIGITS.method("fine-tune").auc[U_LIRA]
+    auc = replace(fine_tune, value=leak, low=leak, high=leak, estimate=leak)
     return replace(
         DIGITS.method("fine-tune"), name=name, way=way, auc={U_LIRA: auc}, rows=rows,
         gap=Spread(gap, 0.1), changed=Spread(changed, 0.1), triggered=Spread(-0.4, 0.1),
@@ -132,6 +133,9 @@ def test_rivals_leak_less_and_lose_little_accuracy() -> None:
         "* *cheap*, on 1 of 2 data sets: data (0.55 for 0.30).\n"
         "* *dear*, on 1 of 1 data set: data (0.51 for 0.60)."
     )
+    late = row("late", "scrub", 0.5, 0.1)
+    late = replace(late, auc={U_LIRA: replace(late.auc[U_LIRA], estimate=0.57)})
+    assert "late" not in rival_list([place(*rows, late)])  # lower by its correction alone
     assert rival_list([place(FEDORA)]) == (
         "No other approximate method that is measured leaks less."
     )
