@@ -25,6 +25,10 @@ BACKDOOR_METRICS = {
     "backdoor-excess": "backdoor_excess",
 }
 
+# Measure of a run whose method gave no valid model, without and with a backdoor: its figures are
+# those of the model that was restored.
+RESTORED = ("restored", "restored-backdoor")
+
 
 def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, Values]:
     """Return each method's values in a vertical run; ``retrain`` has means over Retrain models.
@@ -40,6 +44,9 @@ def extract_vertical(run: PlannedRun, metrics: Mapping[str, Any]) -> dict[str, V
         raise TypeError("the run is not vertical; call extract_federated for this run")
     wanted = BACKDOOR_METRICS if run.poisoned else CLEAN_METRICS
     found = {each["name"]: _figures(each["figures"], wanted) for each in request["methods"]}
+    for record in request["methods"]:
+        if record.get("diverged"):
+            found[record["name"]][RESTORED[run.poisoned]] = 1.0
     if not run.poisoned:
         for record in request["methods"]:
             found[record["name"]] |= _costs(record, agreement, request)

@@ -1,10 +1,11 @@
 """Result tables: mean and spread over seeds, the gap to Retrain and the paper's number."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from parties.experiments.bench.blocks import RETRAIN, TableBlock
+from parties.experiments.bench.extract import RESTORED
 from parties.experiments.bench.results import MeanSd, Results, TableRow, mean_sd, seed_differences
 
 
@@ -26,10 +27,16 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """One row of a block, with one cell per measure."""
+    """One row of a block, with one cell per measure.
+
+    Attributes:
+        restored: numbers of runs, without and with a backdoor, in which the method gave no valid
+            model, so that the figures are those of the trained model.
+    """
 
     row: TableRow
     cells: tuple[TableCell, ...]
+    restored: tuple[int, ...] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,11 @@ def _lines(block: TableBlock, results: Results) -> list[TableLine]:
         TableRow(label, "", "") for label in block.paper if label not in {r.label for r in rows}
     ]
     lines = [
-        TableLine(row, tuple(_cell(block, results, row, at) for at in range(len(block.measures))))
+        TableLine(
+            row,
+            tuple(_cell(block, results, row, at) for at in range(len(block.measures))),
+            tuple(len(results.series(block.experiment, row, each)) for each in RESTORED),
+        )
         for row in (*rows, *unknown)
     ]
     return [line for line in lines if _has_figure(line)]
@@ -88,6 +99,7 @@ def block_to_json(shown: FilledBlock) -> dict[str, object]:
         {
             "row": line.row.label,
             **{name: _plain(cell) for name, cell in zip(block.measures, line.cells, strict=True)},
+            **({"restored": [*line.restored]} if any(line.restored) else {}),
         }
         for line in shown.lines
     ]
@@ -109,6 +121,7 @@ def block_from_json(blocks: Sequence[TableBlock], content: Mapping[str, Any]) ->
         TableLine(
             rows.get(line["row"], TableRow(line["row"], "", "")),
             tuple(_cell_from_json(line[name]) for name in block.measures),
+            tuple(line.get("restored", (0, 0))),
         )
         for line in content["rows"]
     ]
@@ -138,6 +151,7 @@ def block_to_markdown(shown: FilledBlock) -> str:
     title = f"### {block.title}\n\n"
     title += f"{_absent(block)}\n\n" if shown.is_empty else f"{_seeds(shown)}\n\n"
     title += f"{block.note[0].upper() + block.note[1:]}.\n\n" if block.note else ""
+    title += "".join(f"{each}\n\n" for line in shown.lines for each in _restored(line))
     if not shown.lines:
         return title
     papers = ["paper"] if shown.block.paper else []
@@ -148,6 +162,17 @@ def block_to_markdown(shown: FilledBlock) -> str:
         cells = [_text(cell, line.row, side) for cell in line.cells for side in sides]
         lines.append([line.row.label, *cells])
     return title + "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def _restored(line: TableLine) -> Iterator[str]:
+    """Yield what must be said of a row whose method gave no valid model in some runs."""
+    for count, which in zip(line.restored, ("without", "with"), strict=True):
+        if count:
+            runs, these = ("1 run", "this run") if count == 1 else (f"{count} runs", "these runs")
+            yield (
+                f"**{line.row.label} was rolled back in {runs} {which} a backdoor:** the figures "
+                f"of {these} are those of the trained model."
+            )
 
 
 def _absent(block: TableBlock) -> str:

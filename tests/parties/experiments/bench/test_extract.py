@@ -58,6 +58,18 @@ def test_clean_run_has_all_figures_but_the_backdoor(tmp_path: Path) -> None:
     assert "seconds" not in figures["original"]
 
 
+def test_a_method_that_was_rolled_back_is_marked(tmp_path: Path) -> None:
+    """Its figures are those of the model from before."""
+    record = metrics()
+    method = next(each for each in record["requests"][0]["methods"] if each["name"] == "fedora")
+    method["diverged"] = "utility lost"
+    run = first_run(tmp_path)
+    assert extract_vertical(run, record)["fedora"]["restored"] == 1
+    planted = extract_vertical(replace(run, poisoned=True), record)
+    assert planted["fedora"] == {"backdoor": 0.4, "restored-backdoor": 1}
+    assert "restored" not in planted["retrain"]
+
+
 def test_retrain_is_the_mean_of_independent_retrains(tmp_path: Path) -> None:
     figures = extract_vertical(first_run(tmp_path), metrics())
     assert figures["retrain"]["test"] == pytest.approx(0.65)

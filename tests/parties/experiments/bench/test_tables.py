@@ -11,7 +11,12 @@ from parties.experiments.bench.blocks import RETRAIN, STANDARD, VOTES, FedoraBlo
 from parties.experiments.bench.checks import judge_value
 from parties.experiments.bench.record import fedora_pages, merge_rows, publish_pages
 from parties.experiments.bench.results import Results, TableRow, mean_sd
-from parties.experiments.bench.tables import block_to_json, block_to_markdown, fill_blocks
+from parties.experiments.bench.tables import (
+    block_from_json,
+    block_to_json,
+    block_to_markdown,
+    fill_blocks,
+)
 from parties.experiments.provenance import Provenance
 
 ROWS = {row.label: row for row in STANDARD}
@@ -59,6 +64,21 @@ def test_markdown_has_our_values_and_those_of_the_paper() -> None:
     assert "| Retrain | 0.8200 ± 0.0283 | 0.8000 |" in text
     assert "| GA |  | 0.5000 (-0.3000) |" in text
     assert "| CVFU | 0.5000 ± 0.0000 (-0.1500) | 0.7000 (-0.1000) |" in text
+
+
+def test_table_states_in_how_many_runs_a_method_was_rolled_back() -> None:
+    row = ROWS["FedORA (paper)"]
+    values = {"test": [0.79, 0.85], "restored": [1.0, 1.0], "restored-backdoor": [1.0]}
+    found = results_of({("x", RETRAIN): {"test": [0.80, 0.84]}, ("x", row): values})
+    (shown,) = fill_blocks([BLOCK], found)
+    text = block_to_markdown(shown)
+    assert "**FedORA (paper) was rolled back in 2 runs without a backdoor:** the figures" in text
+    assert "in 1 run with a backdoor:** the figures of this run are those of the trained" in text
+    again = block_from_json([BLOCK], block_to_json(shown)).lines
+    assert {each.row.label: each.restored for each in again if any(each.restored)} == {
+        "FedORA (paper)": (2, 1)
+    }
+    assert "rolled back" not in block_to_markdown(fill_blocks([BLOCK], RESULTS)[0])
 
 
 def test_table_states_its_number_of_seeds() -> None:
