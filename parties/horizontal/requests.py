@@ -228,7 +228,8 @@ class RequestRunner:
             )
         sums = self._party.agreement.aggregation
         left = {each.client for each in remaining}
-        if self._task.common_start:  # clients that leave take part in the method's sums
+        retrains = any(is_retrain(method.name) for method in methods)
+        if self._task.common_start and not retrains:  # clients that leave are in the method's sums
             left |= {each.client for each in leaving}
         if sums.kind != "none" and methods and len(left) < sums.min_contributors:
             raise PolicyError(

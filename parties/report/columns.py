@@ -32,6 +32,8 @@ class Column:
     # Whether the value is a distance of a model from the Retrains, in any unit: a smaller one is
     # never worse, and a Retrain's own is its distance from the others.
     distance: bool = False
+    # Whether the value is a share of rows that the model gets right, or wrong, one by one.
+    counted: bool = False
 
     def value(self, method: MethodRecord) -> float | None:
         """Return the value of a model; None if it was not measured."""
@@ -71,7 +73,7 @@ def membership_interval(method: MethodRecord) -> tuple[float, float] | None:
 
 
 def _accuracy(rows: str, title: str, short: str, *, forgets: bool = False) -> Column:
-    return Column("Accuracy", title, ("accuracy", rows), short, forgets=forgets)
+    return Column("Accuracy", title, ("accuracy", rows), short, forgets=forgets, counted=True)
 
 
 def _attack(name: str, title: str, short: str) -> Column:
@@ -98,8 +100,9 @@ LOSS_AUC = Column(
     Unit.NUMBER, 3, forgets=True,
 )  # fmt: skip
 TRIGGER_RATE = Column(
-    "Planted rows", "trigger rate", ("figure", "backdoor_success"), "trigger\nrate", forgets=True
-)
+    "Planted rows", "trigger rate", ("figure", "backdoor_success"), "trigger\nrate", forgets=True,
+    counted=True,
+)  # fmt: skip
 CANARY_AUC = Column(
     "Planted rows", "canary AUC", ("figure", "canary_auc"), "canary\nAUC", Unit.NUMBER, 3, True
 )
@@ -182,6 +185,10 @@ def _number(group: str, title: str, figure: str, digits: int, short: str = "") -
     return Column(group, title, ("figure", figure), short, Unit.NUMBER, digits)
 
 
+def _counts(title: str, figure: str, short: str = "") -> Column:
+    return replace(_forgets(title, figure, short), counted=True)
+
+
 def _apart(title: str, figure: str, short: str = "") -> Column:
     return replace(_forgets(title, figure, short, digits=2), distance=True)
 
@@ -189,12 +196,12 @@ def _apart(title: str, figure: str, short: str = "") -> Column:
 CLIENT_ACCURACY = _stays("test accuracy", "client_accuracy", "test\nacc.")
 MEMBERSHIP_AUC = _forgets("membership AUC", "membership_auc", "AUC", digits=2)
 FEDERATED_COLUMNS = (
-    _forgets("trigger rate, leaving client’s rows", "planted", "trigger\nown"),
-    _forgets("trigger rate, all test rows", "stamped", "trigger\nothers"),
-    _forgets("accuracy on forgotten rows", "forgotten_accuracy", "acc.\nforgot."),
+    _counts("trigger rate, leaving client’s rows", "planted", "trigger\nown"),
+    _counts("trigger rate, all test rows", "stamped", "trigger\nothers"),
+    _counts("accuracy on forgotten rows", "forgotten_accuracy", "acc.\nforgot."),
     _forgets("the same, whole model of a remaining client", "by_client_forgotten"),
     _forgets("probability of forgotten texts", "text_probability", "p\nforgot."),
-    _forgets("forgotten texts reproduced verbatim", "text_verbatim"),
+    _counts("forgotten texts reproduced verbatim", "text_verbatim"),
     _forgets("truth ratio (FTR)", "forget_truth_ratio", "FTR", digits=2),
     _apart("KS to Retrain", "forget_distance", "KS"),
     _number("Forgotten rows", "forget quality, log10 p", "forget_quality", 1),

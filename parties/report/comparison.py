@@ -18,7 +18,6 @@ from parties.report.columns import (
     FORGOTTEN_RATIO,
     LOSS_AUC,
     Column,
-    Unit,
     attack_column,
     find_figure,
     is_vertical,
@@ -27,7 +26,12 @@ from parties.report.columns import (
 )
 from parties.report.method_names import ORIGINAL, is_independent_retrain, is_retrain
 from parties.report.record import MethodRecord, Request
-from unlearning.audit.intervals import difference_margin, distance_spread, further_value_margin
+from unlearning.audit.intervals import (
+    Z,
+    difference_margin,
+    distance_spread,
+    further_value_margin,
+)
 
 _ROUNDING = 1e-12  # a smaller standard deviation cannot be a unit
 # Rows by which a share of rows varies between Retrains even if all of them have the same: the
@@ -46,7 +50,7 @@ class Reference:
     mean: float
     spread: float | None
     seeds: int
-    rows: int | None = None  # number of rows of which the metric is a share
+    rows: int | None = None  # number of rows, if the metric counts rows
 
     def in_spreads(self, value: float) -> float | None:
         """Return the gap of ``value`` in standard deviations; None without a deviation."""
@@ -57,23 +61,25 @@ class Reference:
     @property
     def margin(self) -> float | None:
         """How far a further Retrain may lie from the mean; None without a deviation."""
-        spread = self.judged_spread
-        return None if spread is None else further_value_margin(spread, self.seeds)
-
-    @property
-    def judged_spread(self) -> float | None:
-        """The standard deviation by which other models are judged.
-
-        That of a share of rows is at least what the rows can show, so that one row decides nothing.
-        """
         if self.spread is None:
             return None
-        return max(self.spread, SMALLEST_SPREAD / self.rows if self.rows else 0.0)
+        least = self._least * sqrt(1 + 1 / self.seeds)
+        return max(further_value_margin(self.spread, self.seeds), least)
+
+    @property
+    def difference(self) -> float:
+        """How far one model without a fault may lie above another; 0 without a deviation."""
+        return max(difference_margin(self.spread or 0.0, self.seeds), self._least * sqrt(2))
 
     @property
     def judges(self) -> bool:
         """Whether a model can be judged: the Retrains differ, or the rows say by how much."""
-        return self.judged_spread is not None and self.judged_spread > _ROUNDING
+        return self.spread is not None and (self.spread > _ROUNDING or self.rows is not None)
+
+    @property
+    def _least(self) -> float:
+        """What the rows of a share leave open, however equal the Retrains are."""
+        return Z * SMALLEST_SPREAD / self.rows if self.rows else 0.0
 
 
 class ComparisonResult(Enum):
@@ -137,15 +143,15 @@ def retrain_reference(request: Request, column: Column) -> Reference | None:
 
 
 def _rows_of_share(request: Request, column: Column) -> int | None:
-    """Return the number of rows of which a column shows a share; None if it shows none."""
+    """Return the number of rows that a column counts; None if it counts none."""
     part, name = column.source
-    if column.unit is not Unit.SHARE or not column.forgets:  # utility may be a mean over clients
+    if not column.counted:
         return None
     if part == "accuracy":
         count = getattr(request.rows, name, None)
         return count if isinstance(count, int) else None
     figures = (find_figure(each, name) for each in request.methods)
-    return max((each.n for each in figures if each is not None), default=None)
+    return max((each.n for each in figures if each is not None), default=0) or None
 
 
 def largest_ratio(request: Request) -> float | None:
@@ -187,8 +193,7 @@ def comparison_result(request: Request) -> ComparisonResult:
         return ComparisonResult.UNINFORMATIVE
     if after <= limit:
         return ComparisonResult.REACHED
-    clearly = difference_margin(at_retrain.spread, at_retrain.seeds)
-    nearer = before - after > clearly
+    nearer = before - after > at_retrain.difference
     return ComparisonResult.NEARER if nearer else ComparisonResult.NO_NEARER
 
 
@@ -212,7 +217,7 @@ def original_meets(request: Request, column: Column) -> bool | None:
     """
     before = method_value(request, ORIGINAL, column)
     at_retrain = retrain_reference(request, column)
-    if before is None or at_retrain is None or at_retrain.margin is None:
+    if before is None or at_retrain is None or at_retrain.margin is None or not at_retrain.judges:
         return None
     gap = before - at_retrain.mean
     near = (gap if column.distance else abs(gap)) <= at_retrain.margin

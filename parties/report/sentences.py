@@ -87,6 +87,9 @@ def proof_text(request: Request, column: Column) -> str:
     if is_correction(request) and attacks_membership(column):
         return "no: the rows stay in the training"
     if met is None:
+        at_retrain = retrain_reference(request, column)
+        if at_retrain is not None and at_retrain.spread is not None and not at_retrain.judges:
+            return "unknown: the Retrains do not differ"
         needed = "three" if column.distance else "two"
         return f"unknown: needs the original and {needed} Retrains"
     return (

@@ -40,7 +40,6 @@ from parties.report.comparison import (
 from parties.report.method_names import ORIGINAL, is_independent_retrain
 from parties.report.quantities import format_number, format_ratio, join_words
 from parties.report.record import JsonObject, MethodRecord, Request
-from unlearning.audit.intervals import difference_margin
 
 # Results of the main figure that other figures qualify.
 _QUALIFIED = (ComparisonResult.REACHED, ComparisonResult.UNINFORMATIVE)
@@ -95,8 +94,8 @@ class ForgettingFigure:
 
         The difference must be larger than that of two Retrains would be.
         """
-        clearly = difference_margin(self.reference.judged_spread or 0.0, self.reference.seeds)
-        return self._distance(self.before) - self._distance(self.after) > clearly
+        apart = self._distance(self.before) - self._distance(self.after)
+        return apart > self.reference.difference
 
     def _distance(self, value: float) -> float:
         gap = value - self.reference.mean
@@ -230,7 +229,12 @@ def _result(request: Request, figures: Sequence[ForgettingFigure]) -> Comparison
     if retrains < 2:
         return ComparisonResult.UNDECIDED if retrains else ComparisonResult.UNKNOWN
     if not figures:
-        return ComparisonResult.UNINFORMATIVE
+        undecided = any(
+            original_meets(request, each) is None
+            for each in proving_columns(request)
+            if method_value(request, ORIGINAL, each) is not None
+        )
+        return ComparisonResult.UNDECIDED if undecided else ComparisonResult.UNINFORMATIVE
     outside = [each for each in figures if not each.within]
     if not outside:
         return ComparisonResult.REACHED

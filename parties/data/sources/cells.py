@@ -65,6 +65,11 @@ def is_text(cell: str) -> bool:
     return _number(cell) == NO_NUMBER
 
 
+def is_number(cell: str) -> bool:
+    """Return whether a cell is a finite number."""
+    return isfinite(_number(cell))
+
+
 def describe_fault(value: float) -> str:
     """Return a description of an invalid cell for an error message."""
     if value == NO_NUMBER:

@@ -18,7 +18,7 @@ from configs.table import Count
 from configs.targets import Task
 from parties.common.errors import DataError, ResourceError
 from parties.data.sources.arrays import Array, Index, Labels, Progress
-from parties.data.sources.cells import LARGEST, describe_fault, is_text, parse_row_time
+from parties.data.sources.cells import LARGEST, describe_fault, is_number, is_text, parse_row_time
 from parties.data.sources.records import (
     ABSENT,
     MAX_SHOWN,
@@ -370,7 +370,7 @@ class _Collector:
 
         A mark that is a number, such as 999, may be an ID, so it is no mark here.
         """
-        marks = {mark for mark in self._data.missing if is_text(mark)}
+        marks = {mark for mark in self._data.missing if not is_number(mark)}
         return ["" if text.strip() in marks else text for text in texts] if marks else texts
 
     def _add_features(self, chunk: Chunk, faults: dict[int, tuple[set[str], _Tally]]) -> None:

@@ -35,7 +35,7 @@ from parties.report.quantities import (
 )
 from parties.report.record import Confusion, ModelFigures, Request, RunRecord, read_record
 from parties.report.verdict import figure_name, request_verdict
-from unlearning.audit.intervals import auc_interval, difference_margin, share_interval
+from unlearning.audit.intervals import auc_interval, share_interval
 
 _Interval = tuple[float, float] | None
 _ABSENT = "–"
@@ -258,9 +258,7 @@ def _column_margin(
 
 def _seed_margin(request: Request, column: Column) -> float | None:
     reference = retrain_reference(request, column)
-    if reference is None or reference.spread is None:
-        return None
-    return difference_margin(reference.spread, reference.seeds)
+    return None if reference is None or not reference.judges else reference.difference
 
 
 def _attack_interval(request: Request, name: str | None) -> _Interval:

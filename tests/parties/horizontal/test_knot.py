@@ -295,3 +295,9 @@ def test_knot_with_masks_needs_enough_leaving_clients_per_cluster() -> None:
     remaining = remaining[:2]
     with pytest.raises(PolicyError, match="only 2 clients have rows left, but secure aggregation"):
         check("abc")
+    task.common_start, requests._cohort = True, SimpleNamespace(clients=())  # of language models
+    check("abc")  # its methods sum over the clients that leave, too
+    leaving = [Member(name, "forgotten") for name in "abc"]
+    retrain: Any = SimpleNamespace(name="retrain")
+    with pytest.raises(PolicyError, match="only 2 clients have rows left"):
+        requests._require_feasible("r", leaving, remaining, [Knot(PLAN), retrain])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sample_metrics import sample
 
-from parties.report.columns import ATTACK_AUC, FORGOTTEN_ACCURACY
+from parties.report.columns import ATTACK_AUC, FORGOTTEN_ACCURACY, proving_columns
 from parties.report.comparison import ComparisonResult
 from parties.report.record import Request, read_record
 from parties.report.sentences import proof_text
@@ -289,6 +289,46 @@ def test_one_row_of_a_share_that_all_retrains_have_equal_decides_nothing(
     figures = forgetting_figures(request_of(with_trigger(0.9, after, 0.0)))
     (found,) = [each for each in figures if each.column.source[1] == "planted"]
     assert found.within is within
+
+
+def test_few_rows_and_two_equal_retrains_still_show_a_clear_trace() -> None:
+    """What few rows leave open is known: it is not multiplied by Student's t of two models."""
+    metrics = with_trigger(1.0, 1.0, 0.0, rows=10)
+    request = metrics["requests"][0]
+    request["methods"] = [each for each in request["methods"] if each["name"] != "retrain-3"]
+    assert verdict(metrics).result is ComparisonResult.NO_NEARER
+
+
+def test_a_mean_over_rows_counts_none() -> None:
+    """Probabilities are no rows that are right or wrong: three equal ones leave nothing open."""
+    metrics = with_trigger(0.9, 0.0, 0.0)
+    retrains = iter((0.100, 0.101, 0.102))
+    for each in metrics["requests"][0]["methods"]:
+        found = next(figure for figure in each["figures"] if figure["name"] == "stamped")
+        found |= {"name": "text_probability", "n": 40}
+        found["value"] = next(retrains) if "retrain" in each["name"] else 0.16
+    figures = forgetting_figures(request_of(metrics))
+    (found,) = [each for each in figures if each.column.source[1] == "text_probability"]
+    assert not found.within
+    assert found.margin < 0.01
+
+
+def test_equal_retrains_and_too_few_for_a_distance_decide_nothing() -> None:
+    for count, distances in ((3, (0.2, 0.2, 0.2)), (2, (0.2, 0.3))):
+        metrics = horizontal()
+        request = metrics["requests"][0]
+        names = ["original", request["chosen"], *("retrain", "retrain-2", "retrain-3")[:count]]
+        request["methods"] = [each for each in request["methods"] if each["name"] in names]
+        values = iter(distances)
+        for each in request["methods"]:
+            each["figures"] = [
+                figure for figure in each["figures"] if figure["name"] == "odds_to_retrain"
+            ]
+            each["figures"][0]["value"] = next(values) if "retrain" in each["name"] else 0.9
+        found = request_of(metrics)
+        assert request_verdict(found).result is ComparisonResult.UNDECIDED
+        (column,) = proving_columns(found)
+        assert proof_text(found, column).startswith("unknown: ")
 
 
 def test_a_model_that_one_row_tells_from_the_retrains_cannot_show_forgetting() -> None:

@@ -263,9 +263,10 @@ def test_a_text_of_missing_is_no_id_but_a_number_is_one(tmp_path: Path) -> None:
     text = "id,x,y\n999,999,yes\n1,2,no\n"
     holding = held(tmp_path, csv(tmp_path, text, missing=("999",)))
     assert [*holding.ids] == [b"999", b"1"]
-    data = csv(tmp_path, text.replace("999,", "NA,", 1), missing=("NA",))
-    with pytest.raises(DataError, match=r"found no ID in .* also where it is a text of the key"):
-        held(tmp_path, data)
+    for mark in ("NA", "NaN", "inf"):
+        data = csv(tmp_path, text.replace("999,", f"{mark},", 1), missing=(mark,))
+        with pytest.raises(DataError, match=r"found no ID in .* also where it is a text of the"):
+            held(tmp_path, data)
 
 
 # Places
