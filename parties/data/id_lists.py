@@ -256,7 +256,7 @@ def _places(names: Sequence[str], columns: Sequence[str]) -> list[int]:
 
 
 def _header(path: Path, text: str, delimiter: str) -> list[str]:
-    """Return the cells of the first record; quotes may hold a line break."""
+    """Return the cells of the first record; a cell in quotes may contain a line break."""
     try:
         return next(_rows(path, text, delimiter), (0, list[str]()))[1]
     except DataError:  # of another delimiter, or a list without a header

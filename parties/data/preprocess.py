@@ -114,13 +114,15 @@ class FittedPreprocessing:
         Returns:
             By column with such texts, their number and the number of all present texts.
         """
-        if holding.table is None:
-            return {}
-        chosen, found = data_frame(holding.table, rows), dict[str, tuple[int, int]]()
-        for name, known in self.categorical.items():
-            present = chosen[name].dropna()
-            if unknown := int((~present.isin(set(known))).sum()):
-                found[name] = unknown, len(present)
+        table, found = holding.table, dict[str, tuple[int, int]]()
+        if table is None:
+            return found
+        codes = table.codes[rows if table.order is None else table.order[rows]]
+        for at, (name, texts) in enumerate(table.categorical.items()):
+            known = set(self.categorical[name])
+            strange = [code for code, text in enumerate(texts) if text not in known]
+            if unknown := int(np.isin(codes[:, at], strange).sum()):
+                found[name] = unknown, int((codes[:, at] >= 0).sum())  # -1: absent
         return found
 
     def places(self) -> dict[str, list[int]]:

@@ -46,7 +46,7 @@ def named_frame(party: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def refuse_uncertain_ids(what: str, index: pd.Index) -> None:
-    """Refuse an index of which another one may write the same IDs in another way.
+    """Refuse an index whose IDs another table may write differently, such as 1.0 for 1.
 
     Raises:
         DataError: an ID, or a part of one, is absent or a binary fraction.
@@ -58,11 +58,19 @@ def refuse_uncertain_ids(what: str, index: pd.Index) -> None:
                 f"the index of {what} has {absent} absent IDs",
                 "give each row an ID, or remove the row",
             )
-        if any(_is_fraction(each) for each in part):
+        if _has_fractions(part):
             raise DataError(
                 f"the index of {what} has binary fractions as IDs, such as 1.0 for 1",
                 "convert the index to whole numbers or texts",
             )
+
+
+def _has_fractions(part: pd.Index) -> bool:
+    """Return whether a part of the IDs has binary fractions."""
+    values = part.categories if isinstance(part, pd.CategoricalIndex) else part
+    if pd.api.types.is_object_dtype(values.dtype):
+        return any(_is_fraction(each) for each in values)
+    return len(values) > 0 and pd.api.types.is_float_dtype(values.dtype)
 
 
 def _is_fraction(value: Any) -> bool:

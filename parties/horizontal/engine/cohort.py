@@ -27,7 +27,7 @@ HELD = 1 << 23  # elements of all updates that wait to be added together
 
 
 class AbsentClientError(PolicyError):
-    """Clients do not reply, and an order or a round needs them; it can succeed when they return."""
+    """Clients that an order or a round needs do not reply; when they return, it can succeed."""
 
     @classmethod
     def of(
